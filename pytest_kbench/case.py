@@ -1,0 +1,141 @@
+"""A case: one or more fully determined calls, and the one line of text that says them.
+
+    dims(tokens=3,hidden=65) dtype(bfloat16) state(spread) scalars(eps=1e-06) layout(x=sliced) values(x=wide) seed(1f)
+
+Calls are joined by `;`. What is left out is the default: dense, the `normal` plan, every optional argument there.
+The text round-trips: `Case.parse(str(case)) == case`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from .argument import DTYPES, LAYOUTS, NAME
+
+PLANS = (
+    *("normal", "wide", "offset", "scaled", "constant", "binary", "spike", "ties"),
+    *("nan", "inf", "huge"),  # only where the contract lets them occur
+)
+DTYPE_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+
+Value = float | int | bool | str | None
+Pairs = tuple[tuple[str, str], ...]
+
+
+class CaseError(ValueError):
+    """A text that is no case; the message says which part, and what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call. `layouts` and `plans` name only arguments that differ from the default; `seed` has 64 bits."""
+
+    dims: tuple[tuple[str, int], ...]
+    dtype: str
+    state: str | None = None
+    scalars: tuple[tuple[str, Value], ...] = ()
+    absent: tuple[str, ...] = ()
+    layouts: Pairs = ()
+    plans: Pairs = ()
+    seed: int = 0
+
+    def __str__(self) -> str:
+        parts = [
+            ("dims", ",".join(f"{name}={size}" for name, size in self.dims)),
+            ("dtype", self.dtype),
+            ("state", self.state or ""),
+            ("scalars", ",".join(f"{name}={_written(value)}" for name, value in self.scalars)),
+            ("absent", ",".join(self.absent)),
+            ("layout", ",".join(f"{name}={layout}" for name, layout in self.layouts)),
+            ("values", ",".join(f"{name}={plan}" for name, plan in self.plans)),
+            ("seed", f"{self.seed:x}"),
+        ]
+        return " ".join(f"{key}({text})" for key, text in parts if text)
+
+    @classmethod
+    def parse(cls, text: str) -> Call:
+        """Read one call; raises `CaseError`."""
+        parts: dict[str, str] = {}
+        rest = re.sub(
+            r"(\w+)\(([^()]*)\)\s*", lambda match: (parts.setdefault(match[1], match[2]) and "") or "", text
+        ).strip()
+        if rest or not parts:
+            raise CaseError(
+                f"{rest or text!r} is no part of a case: parts look like dims(rows=3) dtype(float32) seed(1f)"
+            )
+        if unknown := set(parts) - {"dims", "dtype", "state", "scalars", "absent", "layout", "values", "seed"}:
+            raise CaseError(f"{', '.join(sorted(unknown))}: unknown part of a case")
+        try:
+            call = cls(
+                dims=tuple((name, int(size)) for name, size in _pairs(parts.get("dims", ""))),
+                dtype=parts.get("dtype", "float32"),
+                state=parts.get("state") or None,
+                scalars=tuple((name, _read(value)) for name, value in _pairs(parts.get("scalars", ""))),
+                absent=tuple(name for name in parts.get("absent", "").split(",") if name),
+                layouts=tuple(_pairs(parts.get("layout", ""))),
+                plans=tuple(_pairs(parts.get("values", ""))),
+                seed=int(parts.get("seed", "0"), 16),
+            )
+        except ValueError as error:
+            raise error if isinstance(error, CaseError) else CaseError(f"{text!r}: {error}") from None
+        call._check()
+        return call
+
+    def _check(self) -> None:
+        if self.dtype not in DTYPES:
+            raise CaseError(f"dtype({self.dtype}): choose from {', '.join(DTYPES)}")
+        if any(size < 0 for _, size in self.dims) or not 0 <= self.seed < 1 << 64:
+            raise CaseError("sizes are at least 0, and a seed has at most 16 hex digits")
+        for name, layout in self.layouts:
+            if layout not in LAYOUTS:
+                raise CaseError(f"layout({name}={layout}): choose from {', '.join(LAYOUTS)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One or more calls, made in this order in one child."""
+
+    calls: tuple[Call, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.calls))
+
+    @classmethod
+    def parse(cls, text: str) -> Case:
+        """Read a case; raises `CaseError`."""
+        return cls(tuple(Call.parse(part) for part in text.split(";")))
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCase:
+    """A case and its test id, such as `odd:bf16:transposed:s0`. The id never depends on the run's seed."""
+
+    id: str
+    case: Case = field(compare=False)
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    found = [part.partition("=") for part in text.split(",") if part.strip()]
+    if any(not equals or not NAME.match(name.strip()) for name, equals, _ in found):
+        raise CaseError(f"{text!r}: write name=value, separated by commas")
+    return [(name.strip(), value.strip()) for name, _, value in found]
+
+
+def _written(value: Value) -> str:
+    return value if isinstance(value, str) and not _is_json(value) else json.dumps(value)
+
+
+def _read(text: str) -> Value:
+    if not _is_json(text):
+        return text
+    value: Value = json.loads(text)
+    return value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        return not isinstance(json.loads(text), (list, dict))
+    except ValueError:
+        return False

@@ -1,0 +1,136 @@
+"""What grading says: reasons, records and verdicts, the data every report is made from.
+
+Everything here is frozen, holds no tensor and turns into JSON without loss, so that it can travel from a worker to
+the controller and into a file. The strings are the same in messages, JSON, tests and prompts.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+CheckName = Literal["build", "correct", "contract"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract")
+
+Status = Literal["passed", "failed", "skipped"]
+
+
+class Reason(enum.StrEnum):
+    """Why a case failed or was skipped: a closed list."""
+
+    # The candidate never got as far as a call.
+    BINDING = "binding"  # the source names no way to bind it, or no entry point
+    COMPILE = "compile"  # the compiler said no
+    LOAD = "load"  # importing it, or loading its library, raised
+    # The call did not come back with an answer.
+    RAISED = "raised"  # an exception, on a case that it may not refuse
+    UNSUPPORTED = "unsupported"  # a clean refusal: of a layout or dtype (skipped), of a shape or value (failed)
+    CRASHED = "crashed"  # killed by a signal: segmentation fault, abort, illegal instruction
+    EXITED = "exited"  # the process ended itself
+    TIMEOUT = "timeout"  # no answer by the deadline
+    MEMORY = "memory"  # asked for, or used, more memory than it may
+    FLOOD = "flood"  # wrote more output than anybody can read
+    PROTOCOL = "protocol"  # a message that is malformed, oversized, forged or out of turn
+    # It answered, and the answer breaks the contract.
+    STRUCTURE = "structure"  # type, count, shape, dtype, device, strides or attributes of an output
+    ALIASING = "aliasing"  # an output shares memory with an input
+    INPUTS_CHANGED = "inputs_changed"  # an input or parameter was written
+    OUT_OF_BOUNDS = "out_of_bounds"  # memory beside a buffer was written
+    OUTPUTS_CHANGED = "outputs_changed"  # an earlier output was different after a later call
+    # It answered, and the answer is wrong.
+    NONFINITE = "nonfinite"  # NaN or infinity where golden has none, or the reverse
+    WRONG = "wrong"  # values beyond the bound
+    # Not the candidate's doing.
+    DEVICE = "device"  # it needs a device that is not here
+    TASK = "task"  # the task's own reference failed on this case
+    BUILD_FAILED = "build_failed"  # the build or load failure was reported before
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One candidate output against its golden output.
+
+    Counts are of elements. `worst` is the element whose error exceeds its bound most (or comes nearest to it); `error`,
+    `allowed` and their `ratio` belong to it, and a ratio above 1 is a failure. `norm_ratio` is the same for the
+    Euclidean norm of the whole error. What was not measured (an empty output, no finite pair) is `None`.
+    """
+
+    output: int
+    elements: int
+    wrong: int = 0
+    nonfinite: int = 0
+    worst: tuple[int, ...] | None = None
+    actual: float | None = None
+    golden: float | None = None
+    error: float | None = None
+    allowed: float | None = None
+    ratio: float | None = None
+    norm_ratio: float | None = None
+    pattern: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether every element, and the norm, kept the bound."""
+        return not self.wrong and not self.nonfinite and (self.norm_ratio is None or self.norm_ratio <= 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One case of one check of one candidate: the unit that reports are made from.
+
+    `case` is the text that `--kbench-case` takes. `seconds` maps a stage (`inputs`, `golden`, `call`, `compare`, ...)
+    to the time the grader spent there. `command` reproduces just this case.
+    """
+
+    task: str
+    candidate: str
+    check: CheckName
+    status: Status
+    reason: Reason | None = None
+    message: str = ""
+    case: str | None = None
+    comparisons: tuple[Comparison, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `json.dumps`, numbers as Python numbers."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, (), {}, "")}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Record:
+        """The inverse of `to_json`."""
+        values = dict(data)
+        if "reason" in values:
+            values["reason"] = Reason(values["reason"])
+        values["comparisons"] = tuple(
+            Comparison(**{**each, "worst": tuple(each["worst"]) if each.get("worst") is not None else None})
+            for each in values.get("comparisons", ())
+        )
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What `grade` says of a candidate: failed if any record failed, skipped if none passed, else passed.
+
+    `reason` and `message` are those of the first failure (or of the first skip, when everything was skipped).
+    """
+
+    outcome: Status
+    reason: Reason | None
+    message: str
+    records: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, records: tuple[Record, ...]) -> Verdict:
+        """Fold records, in the order in which they were made, into one verdict."""
+        for status in ("failed", "skipped"):
+            first = next((record for record in records if record.status == status), None)
+            if first is not None and (status == "failed" or all(r.status == "skipped" for r in records)):
+                return cls(status, first.reason, first.message, records)
+        if not records:
+            return cls("skipped", None, "nothing was graded", records)
+        return cls("passed", None, "", records)

@@ -1,0 +1,351 @@
+"""A task: what must be computed, declared once. Fuzzing, layouts, bindings, bounds and reports all derive from it.
+
+A `Task` is data. It is validated when it is made, so that everybody who is handed one can trust it, and every error
+names the field and the fix. It travels as its file: the reference function is the one thing in it that is not data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from .argument import (
+    FLOATS,
+    LAYOUTS,
+    NAME,
+    NO_STATE,
+    Argument,
+    Dim,
+    Optional,
+    Param,
+    Scalar,
+    TaskError,
+    Tensor,
+    check_name,
+    check_tensor,
+    flatten,
+    written,
+)
+from .expression import Expression, ExpressionError, shape
+from .values import Integers
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Range:
+    """What fuzzing may draw for a dimension: inclusive ends, or a list of choices."""
+
+    low: int
+    high: int
+    choices: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str | int) -> Range:
+        """`"0..16384"`, `"1|2|4"` or a single number."""
+        if match := re.fullmatch(r"\s*(\d+)\s*\.\.\s*(\d+)\s*", str(text)):
+            low, high = map(int, match.groups())
+            if low <= high:
+                return cls(low, high)
+        elif re.fullmatch(r"\s*\d+(\s*\|\s*\d+)*\s*", str(text)):
+            choices = tuple(int(part) for part in str(text).split("|"))
+            return cls(min(choices), max(choices), choices)
+        raise ValueError(f"{text!r} is no range")
+
+    def __repr__(self) -> str:
+        return repr("|".join(map(str, self.choices)) if self.choices else f"{self.low}..{self.high}")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A reference function and everything needed to grade claims to compute it.
+
+    - `function` — the reference; its parameters are declared by `args`, one each, in its order.
+    - `shapes` — named shapes, each giving every dimension; `fuzz` — ranges per dimension (`"0..4096"`, `"1|2"`);
+      `where` — a condition over dimensions that every shape keeps.
+    - `time` — per device, which named shapes are timed; a shape listed only under `cuda` is not graded on a CPU.
+    - `dtypes` — for arguments that fix no dtype of their own; the first is the one that is timed.
+    - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
+    - `in_place` — arguments that the operator writes; their values afterwards are outputs, after the returned ones.
+    - `inputs(dims, generator)` — makes tensors together (a dict by name) where independent draws do not do.
+    - `golden` — a float64 implementation of its own, where running the reference in float64 is not the truth.
+    - `tolerance` — one fixed rtol and atol, or a dict of `elementwise`, `normwise`, `ulps`, `fixed`.
+    - `nan` — whether NaN, infinities and huge values propagate or never occur; `ties="mask"` — near-ties of a max are
+      not judged.
+    - `strides` — `"any"` non-overlapping output layout, or `"dense"` promised.
+    - `flops`, `bytes` — expressions over dimensions where counting cannot see them; `baselines` — further named arms.
+    - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
+      vendor library calls are; `deterministic` — whether repeats must agree bit by bit.
+    - `require` — layouts and dtypes that may not be refused.
+
+    Raises `TaskError` when a field is wrong. `name` and `path` are set by whoever loads the task's file.
+    """
+
+    function: Callable[..., Any]
+    args: Sequence[Argument | Iterable[Argument]]
+    shapes: Mapping[str, Mapping[str, int]]
+    fuzz: Mapping[str, Any] = field(default_factory=dict)
+    where: str | None = None
+    time: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    dtypes: Sequence[str] = ("float32",)
+    grad: Sequence[str] = ()
+    time_backward: bool = False
+    in_place: Sequence[str] = ()
+    inputs: Callable[..., Mapping[str, Any]] | None = None
+    golden: Callable[..., Any] | None = None
+    tolerance: float | Mapping[str, float] | None = None
+    nan: Literal["propagate", "never"] = "propagate"
+    ties: Literal["mask"] | None = None
+    strides: Literal["any", "dense"] = "any"
+    flops: str | None = None
+    bytes: str | None = None
+    baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    precision: Literal["strict", "tf32"] = "strict"
+    fast_math: bool = False
+    library: bool = True
+    deterministic: bool = False
+    require: Sequence[str] = ()
+    name: str = ""
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        def put(key: str, value: object) -> None:
+            object.__setattr__(self, key, value)  # frozen: this is where it is filled
+
+        if not callable(self.function) or not hasattr(self.function, "__code__"):
+            raise TaskError("function", f"{self.function!r} is not a Python function", "Wrap it: def op(x): return ...")
+        put("name", self.name or self.function.__name__)
+        put("args", flatten(self.args))
+        for key in ("dtypes", "grad", "in_place", "require"):
+            put(key, _names(key, getattr(self, key)))
+        put("shapes", _frozen("shapes", self.shapes, _dims))
+        put("fuzz", _frozen("fuzz", self.fuzz, _range))
+        put("time", _frozen("time", self.time, _names))
+        put("baselines", MappingProxyType(dict(self.baselines)))
+        _check_arguments(self)
+        _check_dimensions(self)
+        _check_choices(self)
+
+    def __repr__(self) -> str:
+        shown = [self.function.__name__, f"args={list(self.args)!r}"]
+        for each in fields(self)[2:-2]:
+            value = getattr(self, each.name)
+            if value != each.default and value not in ({}, ()):
+                shown.append(f"{each.name}={written(value)}")
+        return f"Task({', '.join(shown)})"
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The declarations, flat, in the reference's order."""
+        return tuple(self.args)  # type: ignore[arg-type]  # flattened by __post_init__
+
+    @property
+    def tensors(self) -> tuple[Tensor | Param, ...]:
+        """Every tensor argument, optional ones unwrapped."""
+        inner = (each.argument if isinstance(each, Optional) else each for each in self.arguments)
+        return tuple(each for each in inner if isinstance(each, (Tensor, Param)))
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of initial states, over all parameters; empty for a task without parameters."""
+        names = (state for each in self.tensors if isinstance(each, Param) for state in each.states)
+        return tuple(dict.fromkeys(name for name in names if name != NO_STATE))
+
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """Every dimension, in order of appearance in the arguments."""
+        return tuple(dict.fromkeys(name for text in _expressions(self) for name in text.names))
+
+    @property
+    def digest(self) -> str:
+        """A hash of the declaration and of its functions' sources (hex, 64 digits)."""
+        functions = (self.function, self.golden, self.inputs, *self.baselines.values())
+        text = "\n".join([repr(self), *(_source(each) for each in functions if each is not None)])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def located(self, path: Path) -> Task:
+        """The same task, named after its file."""
+        return replace(self, name=path.stem, path=path)
+
+    def graded_shapes(self, device: str) -> tuple[str, ...]:
+        """Names of the shapes graded on this kind of device: not those listed only under another device's `time`."""
+        elsewhere = {name for kind, names in self.time.items() if kind != device for name in names}
+        return tuple(name for name in self.shapes if name not in elsewhere or name in self.time.get(device, ()))
+
+
+def _names(key: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+        raise TaskError(key, f"{value!r} is not a list of names", f'Write {key}=["..."]')
+    return tuple(value)
+
+
+def _frozen(key: str, value: Any, convert: Callable[[str, Any], Any]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TaskError(key, f"{value!r} is not a dict", f"Write {key}=dict(...)")
+    return MappingProxyType({name: convert(f"{key}[{name!r}]", each) for name, each in value.items()})
+
+
+def _dims(key: str, value: Any) -> Mapping[str, int]:
+    if not isinstance(value, Mapping) or not all(type(size) is int and size >= 0 for size in value.values()):
+        raise TaskError(key, f"{value!r} does not map dimensions to sizes", "Write dict(rows=3, columns=65)")
+    return MappingProxyType(dict(value))
+
+
+def _range(key: str, value: Any) -> Range:
+    try:
+        return value if isinstance(value, Range) else Range.parse(value)
+    except ValueError as error:
+        raise TaskError(key, str(error), 'Write "0..4096" (both ends included) or "1|2|4"') from None
+
+
+def _check_arguments(task: Task) -> None:
+    declared = [each.name for each in task.arguments]
+    expected = [
+        name
+        for name, each in inspect.signature(task.function).parameters.items()
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]
+    if declared != expected:
+        raise TaskError(
+            "args",
+            f"declares ({', '.join(declared)}), but {task.function.__name__} takes ({', '.join(expected)})",
+            "Declare one argument per parameter, in the reference's order",
+        )
+    for each in task.arguments:
+        if isinstance(each, Scalar) and not each.choices:
+            raise TaskError(f"Scalar({each.name!r})", "has no value", 'Give it values: Scalar("eps", 1e-6, 1e-3)')
+        for choice in each.choices if isinstance(each, Scalar) else ():
+            if isinstance(choice, str) and not NAME.match(choice):
+                raise TaskError(
+                    f"Scalar({each.name!r})", f"{choice!r} cannot be part of a case", "Use letters, digits, _ . -"
+                )
+    known = {tensor.name: tensor for tensor in task.tensors}
+    for tensor in known.values():
+        check_tensor(tensor, known)
+    for key in ("grad", "in_place"):
+        for name in getattr(task, key):
+            if name not in known:
+                raise TaskError(key, f"{name!r} is no tensor argument", f"Choose from: {', '.join(known)}")
+    for name in task.grad:
+        if (known[name].dtype or "float32") not in FLOATS:
+            raise TaskError("grad", f"{name!r} is {known[name].dtype}, which has no gradient", "Leave it out")
+
+
+def _expressions(task: Task) -> tuple[Expression, ...]:
+    found: list[Expression] = []
+
+    def read(
+        field: str, text: str, parse: Callable[[str], tuple[Expression, ...]] = lambda t: (Expression(t),)
+    ) -> None:
+        try:
+            found.extend(parse(text))
+        except ExpressionError as error:
+            raise TaskError(field, str(error), 'Write expressions over dimensions: "b kv*group sq d"') from None
+
+    for each in task.arguments:
+        inner = each.argument if isinstance(each, Optional) else each
+        if isinstance(inner, Dim):
+            read(f"Dim({inner.name!r})", inner.value)
+        if isinstance(inner, (Tensor, Param)):
+            read(f"{type(inner).__name__}({inner.name!r}).shape", inner.shape, shape)
+        if isinstance(inner, Param) and inner.present is not None:
+            read(f"Param({inner.name!r}).present", inner.present)
+        values = tuple(inner.states.values()) if isinstance(inner, Param) else (getattr(inner, "values", None),)
+        found += [
+            end
+            for value in values
+            if isinstance(value, Integers)
+            for end in (value.low, value.high)
+            if isinstance(end, Expression)
+        ]
+    for key in ("where", "flops", "bytes"):
+        if (text := getattr(task, key)) is not None:
+            read(key, text)
+    return tuple(found)
+
+
+def _check_dimensions(task: Task) -> None:
+    known = set(task.dimensions)
+    if not task.shapes:
+        raise TaskError("shapes", "no shape is named", 'Write shapes={"odd": dict(rows=3, columns=65)}')
+    for name, dims in task.shapes.items():
+        where = f"shapes[{name!r}]"
+        check_name("shapes", name)
+        if missing := known - set(dims):
+            raise TaskError(where, f"does not give {', '.join(sorted(missing))}", "Give every dimension a size")
+        if unknown := set(dims) - known:
+            raise TaskError(
+                where, f"gives {', '.join(sorted(unknown))}, which no argument uses", "Remove it, or use it in a shape"
+            )
+        if task.where is not None and not Expression(task.where)(dims):
+            raise TaskError(where, f"breaks where={task.where!r}", "Change the shape or the condition")
+        for tensor in task.tensors:
+            if isinstance(tensor, Param) and tensor.present is not None and not Expression(tensor.present)(dims):
+                continue
+            sizes = [size(dims) for size in shape(tensor.shape)]
+            if min(sizes, default=0) < 0:
+                raise TaskError(where, f"makes {tensor.name!r} of shape {sizes}", "Exclude it by where=")
+    for name in task.fuzz:
+        if name not in known:
+            raise TaskError(
+                f"fuzz[{name!r}]", "no argument uses this dimension", f"Choose from: {', '.join(sorted(known))}"
+            )
+    for device, names in task.time.items():
+        if device not in ("cpu", "cuda"):
+            raise TaskError(f"time[{device!r}]", "is no kind of device", "Use cpu and cuda")
+        for name in names:
+            if name not in task.shapes:
+                raise TaskError(
+                    f"time[{device!r}]", f"{name!r} is no named shape", f"Choose from: {', '.join(task.shapes)}"
+                )
+
+
+def _check_choices(task: Task) -> None:
+    allowed: dict[str, tuple[object, ...]] = {
+        "nan": ("propagate", "never"),
+        "ties": (None, "mask"),
+        "strides": ("any", "dense"),
+        "precision": ("strict", "tf32"),
+    }
+    for key, choices in allowed.items():
+        if getattr(task, key) not in choices:
+            raise TaskError(key, f"{getattr(task, key)!r} is unknown", f"Choose from: {', '.join(map(str, choices))}")
+    if not task.dtypes or any(dtype not in FLOATS for dtype in task.dtypes):
+        raise TaskError(
+            "dtypes", f"{list(task.dtypes)} is not a list of floating-point dtypes", f"Choose from: {', '.join(FLOATS)}"
+        )
+    for name in task.require:
+        if name not in (*LAYOUTS, *task.dtypes):
+            raise TaskError(
+                "require",
+                f"{name!r} is neither a layout nor one of the dtypes",
+                f"Choose from: {', '.join((*LAYOUTS, *task.dtypes))}",
+            )
+    if isinstance(task.tolerance, Mapping):
+        for key, value in task.tolerance.items():
+            if key not in ("elementwise", "normwise", "ulps", "fixed") or not _positive(value):
+                raise TaskError(
+                    "tolerance",
+                    f"{key}={value!r} is no part of a tolerance",
+                    "Use elementwise, normwise, ulps or fixed, each > 0",
+                )
+    elif task.tolerance is not None and not _positive(task.tolerance):
+        raise TaskError("tolerance", f"{task.tolerance!r} is no tolerance", "Use a positive number")
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _source(function: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return repr(getattr(function, "__code__", function))
