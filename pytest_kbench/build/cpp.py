@@ -1,0 +1,157 @@
+"""What a C++ source says of its own build: how it binds, and which flags it asks for."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final, Literal
+
+from .errors import BuildError
+from .sources import Source
+
+Binding = Literal["tvm-ffi", "torch"]
+
+DEFAULT_FLAGS: Final = ("-O3", "-march=native", "-std=c++20", "-fopenmp")
+
+_ALLOWED: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"-O[0123sg]",
+        r"-g[0123]?",
+        r"-std=(c|gnu)\+\+(17|20|23|2a|2b)",
+        r"-m(arch|tune)=[A-Za-z0-9_.+-]+",
+        r"-m(no-)?(sse|ssse|avx|amx|fma|f16c|bmi|popcnt|lzcnt|movbe|aes|vaes|gfni|pclmul|vpclmul|sha|adx)[a-z0-9.-]*",
+        r"-mprefer-vector-width=(none|128|256|512)",
+        r"-f(no-)?(openmp|openmp-simd|unroll-loops|unroll-all-loops|peel-loops|split-loops|tree-vectorize"
+        r"|tree-loop-vectorize|tree-slp-vectorize|vectorize|slp-vectorize|inline|inline-functions|ipa-cp-clone"
+        r"|prefetch-loop-arrays|omit-frame-pointer|strict-aliasing|strict-overflow|wrapv|exceptions|rtti"
+        r"|math-errno|trapping-math)",
+        r"-ffp-contract=(off|on|fast)",
+        r"-D[A-Za-z_][A-Za-z0-9_]*(=[A-Za-z0-9_.+-]*)?",
+        r"-W(no-)?[a-z0-9+-]+(=[0-9]+)?",
+    )
+)
+_ALLOWED_IN_WORDS: Final = (
+    "Allowed are -O0 to -O3, -Os, -std=c++17|20|23, -march=, -mtune= and -m<instruction set>, -mprefer-vector-width=, "
+    "-D<name>=<value>, -W<warning>, -g, -ffp-contract=, -fopenmp, and -f[no-] of unroll-loops, tree-vectorize, inline, "
+    "strict-aliasing, math-errno, trapping-math and their like. Fast math changes what is computed and is not allowed."
+)
+_PRAGMA: Final = re.compile(r"^[ \t]*//[ \t]*kbench:[ \t]*(.*?)[ \t\r]*$")
+
+# Comments and literals, in one pass: whichever begins first hides the other.
+_COMMENT_OR_LITERAL: Final = re.compile(
+    r"""
+      (?P<comment> //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) )
+    | R"(?P<raw>[^\s()\\]{0,16})\(.*?\)(?P=raw)"
+    | "(?:\\.|[^"\\\n])*"
+    | (?<![0-9A-Za-z])'(?:\\.|[^'\\\n])*'
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_TVM_FFI: Final = re.compile(r"^[ \t]*\#[ \t]*include[ \t]*[<\"]tvm/ffi/|\bTVM_FFI_[A-Z]", re.MULTILINE)
+_TORCH: Final = re.compile(
+    r"^[ \t]*\#[ \t]*include[ \t]*[<\"](?:torch/(?:extension|library|torch|all|python)\.h|pybind11/)"
+    r"|\b(?:PYBIND11_MODULE|TORCH_LIBRARY(?:_IMPL|_FRAGMENT)?)\b",
+    re.MULTILINE,
+)
+_QUOTED_INCLUDE: Final = re.compile(r"#[ \t]*include[ \t]*\Z")
+
+
+def without_comments(text: str) -> str:
+    """C++ source with comments blanked and literals emptied, but for the names of included files."""
+
+    def blank(match: re.Match[str]) -> str:
+        if match["comment"] is not None:
+            return "\n" * match[0].count("\n") or " "
+        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        return match[0] if _QUOTED_INCLUDE.search(line) else '""'
+
+    return _COMMENT_OR_LITERAL.sub(blank, text)
+
+
+def binding_of(source_text: str) -> Binding | None:
+    """How a C++ or CUDA source binds, told from its headers and macros; `None` where it says nothing.
+
+    A source that names both is bound through tvm-ffi only if it exports through it.
+    """
+    code = without_comments(source_text)
+    if "TVM_FFI_DLL_EXPORT" in code:
+        return "tvm-ffi"
+    if _TORCH.search(code):
+        return "torch"
+    return "tvm-ffi" if _TVM_FFI.search(code) else None
+
+
+def flags_of(sources: Iterable[Source]) -> tuple[str, ...]:
+    """The default flags, then those that `// kbench: flags=...` lines of the sources ask for, in their order.
+
+    Raises `BuildError` with file and line at the first flag that is not on the list, and at a line of another kind.
+    """
+    asked: list[str] = []
+    for source in sources:
+        for number, line in enumerate(source.text.split("\n"), start=1):
+            if match := _PRAGMA.match(line):
+                asked += _allowed_flags(match[1], source.path, number)
+    return (*DEFAULT_FLAGS, *asked)
+
+
+def _allowed_flags(directive: str, path: Path, line: int) -> list[str]:
+    key, equals, value = directive.partition("=")
+    if key.strip() != "flags" or not equals:
+        raise BuildError(
+            f"nothing is known of {directive[:80]!r} here",
+            path=path,
+            line=line,
+            fix="Write `// kbench: flags=-O2 -funroll-loops`.",
+        )
+    flags = value.split()
+    for flag in flags:
+        if not any(pattern.fullmatch(flag) for pattern in _ALLOWED):
+            raise BuildError(f"the flag {flag[:80]!r} is not allowed", path=path, line=line, fix=_ALLOWED_IN_WORDS)
+    return flags
+
+
+def compiler() -> str | None:
+    """Path of the C++ compiler that a build uses, `$CXX` or `c++`; `None` where there is none."""
+    return shutil.which(compiler_name())
+
+
+def compiler_name() -> str:
+    """What `compiler` looks for."""
+    return os.environ.get("CXX") or "c++"
+
+
+@functools.cache
+def compiler_version(path: str) -> str:
+    """What the compiler says of itself, asked once per process; its path and size too where it says nothing."""
+    asked = subprocess.run(
+        [path, "--version"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        timeout=30,
+        stdin=subprocess.DEVNULL,
+    )
+    return asked.stdout or f"{path} {Path(path).stat().st_size}"
+
+
+@functools.cache
+def cpu_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What `-march=native` depends on: the machine, its model and its instruction sets."""
+    wanted = {"vendor_id", "cpu family", "model", "flags", "Features", "CPU implementer", "CPU part", "CPU variant"}
+    found: dict[str, str] = {}
+    try:
+        for line in cpuinfo.read_text("utf-8", "replace").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() in wanted:
+                found.setdefault(name.strip(), " ".join(sorted(value.split())))
+    except OSError:
+        found["processor"] = platform.processor()
+    return "\n".join([platform.machine(), *(f"{name}: {found[name]}" for name in sorted(found))])
