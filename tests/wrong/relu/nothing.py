@@ -1,0 +1,5 @@
+# verdict: structure
+"""Returns None."""
+
+def relu(x):
+    return None

@@ -1,0 +1,5 @@
+# verdict: raised|unsupported
+"""Raises in every call."""
+
+def relu(x):
+    raise RuntimeError("not today")

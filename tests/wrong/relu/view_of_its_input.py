@@ -1,0 +1,5 @@
+# verdict: aliasing|wrong
+"""Returns a view of its input, right wherever nothing is negative."""
+
+def relu(x):
+    return x[:]
