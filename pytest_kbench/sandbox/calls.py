@@ -1,0 +1,376 @@
+"""One loaded candidate as the grader holds it: place arguments, call, and judge memory by what is there afterwards.
+
+Nothing that the child says of an output is believed: outputs are private copies of shared memory, taken once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+import torch
+
+from ..record import Reason
+from . import wire
+from .buffers import SharedBuffer, poison, same_bytes, tensor_over
+from .connection import Connection, one_line
+from .contract import Failure, OutputClaim, OutputSpec, Program, Returned, TensorArgument, ValueArgument
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Element strides of a dense row-major tensor, as torch gives them (a dimension of size 0 counts as 1)."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.dtype.itemsize
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What one position of the argument list used last: its buffer, and the image of its storage, if it has gaps."""
+
+    buffer: SharedBuffer
+    layout: dict[str, object]
+    image: torch.Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """One tensor argument of the call in progress; `sent` is what was written to shared memory."""
+
+    argument: TensorArgument
+    slot: _Slot
+    sent: torch.Tensor
+    dense: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """One output of the call in progress, or held."""
+
+    spec: OutputSpec
+    buffer: SharedBuffer
+
+    def poison(self) -> None:
+        """Fill it with what nobody computes."""
+        poison(self.buffer.data, self.spec.dtype)
+
+    def copy(self) -> torch.Tensor:
+        """A private copy of what is there now."""
+        shape = self.spec.shape
+        result = torch.empty(shape, dtype=self.spec.dtype)
+        ctypes.memmove(result.data_ptr(), self.buffer.address, _bytes_of(result))
+        return result
+
+
+def _over(storage: torch.Tensor, argument: TensorArgument) -> torch.Tensor:
+    """The argument's elements in a flat private tensor of its storage."""
+    shape, strides = tuple(argument.values.shape), argument.strides
+    return tensor_over(storage.untyped_storage(), storage.dtype, shape, strides, argument.offset)
+
+
+def _write_through(target: torch.Tensor, values: torch.Tensor) -> None:
+    """Copy elements; where a stride is 0, all along it are one element, and the first is copied."""
+    for dimension, (stride, size) in enumerate(zip(target.stride(), target.shape, strict=True)):
+        if stride == 0 and size > 1:
+            target = target.narrow(dimension, 0, 1)
+            values = values.narrow(dimension, 0, 1)
+    target.copy_(values)
+
+
+class Child:
+    """One candidate, loaded in a process of its own. For one thread at a time."""
+
+    def __init__(self, connection: Connection, program: Program, entry_point: str) -> None:
+        self.entry_point = entry_point
+        self._connection = connection
+        self._program = program
+        self._slots: dict[int, _Slot] = {}
+        self._held: dict[int, list[_Waiting]] = {}
+        self._new: list[SharedBuffer] = []
+        self._drop: list[int] = []
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be called again."""
+        return self._connection.alive
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id."""
+        return self._connection.pid
+
+    def call(
+        self,
+        arguments: Sequence[TensorArgument | ValueArgument],
+        outputs: Sequence[OutputSpec],
+        *,
+        seconds: float,
+        hold: int = 0,
+    ) -> Returned | Failure:
+        """Call the candidate once, and copy what it left.
+
+        `seconds` bound the call itself. Buffers are used again by position, so that a second call of the same layout
+        sees the same addresses with new values. Outputs of each `hold` number have buffers of their own, and can be
+        read again. Raises `ValueError` for an argument that does not fit its own storage.
+        """
+        started = time.monotonic()
+        placed: list[_Placed] = []
+        described: list[Mapping[str, object]] = []
+        for index, argument in enumerate(arguments):
+            if isinstance(argument, TensorArgument):
+                placed.append(self._place(index, argument))
+                described.append(placed[-1].slot.layout)
+            else:
+                described.append(_describe_value(argument.value))
+        waiting = self._await_outputs(outputs, hold)
+        body = {
+            "arguments": described,
+            "outputs": [_layout(w.buffer, w.spec.dtype, w.spec.shape, None, 0) for w in waiting],
+            "hold": hold,
+            "drop": self._drop,
+            "keep_holds": list(self._held),
+        }
+        new, self._new, self._drop = self._new, [], []
+        revealed = time.monotonic()
+        try:
+            reply = self._connection.request("call", body, revealed + seconds, new)
+        finally:
+            for buffer in new:
+                buffer.close()
+        answered = time.monotonic()
+        failure = self._failure(reply, wire.Called)
+        if failure is not None:
+            return failure
+        assert isinstance(reply, wire.Called)
+        returned = self._collect(reply, arguments, placed, waiting)
+        returned.seconds.update(place=revealed - started, call=answered - revealed, collect=time.monotonic() - answered)
+        return returned
+
+    def reread(self, hold: int, *, seconds: float) -> tuple[torch.Tensor | None, ...] | Failure:
+        """The outputs of the last call with that `hold` number, as they are now."""
+        waiting = self._held.get(hold, [])
+        if self._program.binding == "tvm-ffi":  # they lie in shared memory already
+            if not self.alive:
+                return Failure(Reason.EXITED, "the candidate's process had ended before this request")
+            return tuple(each.copy() for each in waiting)
+        for each in waiting:
+            each.poison()
+        reply = self._connection.request("reread", {"hold": hold}, time.monotonic() + seconds)
+        failure = self._failure(reply, wire.Copied)
+        if failure is not None:
+            return failure
+        assert isinstance(reply, wire.Copied)
+        fits = (*reply.fits, *([False] * len(waiting)))
+        return tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=False))
+
+    def release(self) -> None:
+        """Forget held outputs and their buffers; the child is told with the next call."""
+        for waiting in self._held.values():
+            for each in waiting:
+                self._retire(each.buffer)
+        self._held.clear()
+
+    def close(self) -> None:
+        """Kill it, and all that it started."""
+        self._connection.close()
+        for buffer in self._new:
+            buffer.close()
+        self._new = []
+        self._slots.clear()
+        self._held.clear()
+
+    # Placing.
+
+    def _buffer(self, known: SharedBuffer | None, used: int) -> SharedBuffer:
+        """The known buffer if `used` bytes fit, else a new one."""
+        if known is None or known.capacity < used:
+            if known is not None:
+                self._retire(known)
+            known = SharedBuffer(used)
+            self._connection.shared_bytes += known.size
+            self._new.append(known)
+        known.arrange(used)
+        return known
+
+    def _retire(self, buffer: SharedBuffer) -> None:
+        self._connection.shared_bytes -= buffer.size
+        if buffer in self._new:
+            self._new.remove(buffer)
+            buffer.close()
+        else:
+            self._drop.append(buffer.number)
+
+    def _place(self, index: int, argument: TensorArgument) -> _Placed:
+        values, itemsize = argument.values, argument.values.dtype.itemsize
+        if argument.storage < _reach(argument):
+            raise ValueError(f"argument {argument.name}: a storage of {argument.storage} elements is too small")
+        known = self._slots.get(index)
+        used = argument.storage * itemsize
+        buffer = self._buffer(known.buffer if known else None, used)
+        layout = _layout(buffer, values.dtype, tuple(values.shape), argument.strides, argument.offset, used)
+        dense = (
+            argument.offset == 0 and argument.storage == values.numel()
+            and (values.numel() == 0 or argument.strides == contiguous_strides(values.shape))
+        )  # fmt: skip
+        image = None
+        if dense:
+            sent = values if values.is_contiguous() else values.contiguous()
+        else:
+            image = known.image if known is not None and known.layout == layout else None
+            if image is None:
+                image = torch.empty(argument.storage, dtype=values.dtype)
+                poison(image.view(torch.uint8), values.dtype)
+            if values.numel():
+                _write_through(_over(image, argument), values)
+            sent = image
+        slot = self._slots[index] = _Slot(buffer, layout, image)
+        ctypes.memmove(buffer.address, sent.data_ptr(), used)
+        return _Placed(argument, slot, sent, dense)
+
+    def _await_outputs(self, outputs: Sequence[OutputSpec], hold: int) -> list[_Waiting]:
+        known = self._held.get(hold, [])
+        for spare in known[len(outputs) :]:
+            self._retire(spare.buffer)
+        waiting = []
+        for index, spec in enumerate(outputs):
+            count = 1
+            for size in spec.shape:
+                count *= size
+            buffer = self._buffer(known[index].buffer if index < len(known) else None, count * spec.dtype.itemsize)
+            waiting.append(_Waiting(spec, buffer))
+            waiting[-1].poison()
+        self._held[hold] = waiting
+        return waiting
+
+    # Collecting.
+
+    def _failure(self, reply: wire.Reply | Failure, expected: type) -> Failure | None:
+        """The failure in a reply that is not what was asked for."""
+        if isinstance(reply, Failure):
+            return reply
+        if isinstance(reply, wire.Failed):
+            return self._connection.claimed(reply)
+        if not isinstance(reply, expected):
+            return self._connection.breach("its reply is of another kind than the request")
+        return None
+
+    def _collect(
+        self,
+        reply: wire.Called,
+        arguments: Sequence[TensorArgument | ValueArgument],
+        placed: Sequence[_Placed],
+        waiting: Sequence[_Waiting],
+    ) -> Returned:
+        if self._program.binding == "tvm-ffi":
+            claims = tuple(_claim_of(each.spec) for each in waiting)
+            outputs: tuple[torch.Tensor | None, ...] = tuple(each.copy() for each in waiting)
+        else:
+            claims = tuple(_named_claim(each, arguments) for each in reply.objects)
+            fits = [each.fits and _fits(each, spec.spec) for each, spec in zip(reply.objects, waiting, strict=False)]
+            fits += [False] * (len(waiting) - len(fits))
+            outputs = tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=True))
+        in_place: dict[str, torch.Tensor] = {}
+        changed: list[str] = []
+        overran: list[str] = []
+        for each in placed:
+            self._examine(each, in_place, changed, overran)
+        overran += [f"output {index}" for index, each in enumerate(waiting) if each.buffer.overran()]
+        return Returned(claims, outputs, in_place, tuple(changed), tuple(overran), {})
+
+    def _examine(
+        self, placed: _Placed, in_place: dict[str, torch.Tensor], changed: list[str], overran: list[str]
+    ) -> None:
+        """Compare one argument's memory with what was sent, by bytes."""
+        argument, buffer, sent = placed.argument, placed.slot.buffer, placed.sent
+        beside = buffer.overran()
+        count = _bytes_of(sent)
+        if argument.in_place or not same_bytes(sent.data_ptr(), buffer.address, count):
+            found = torch.empty(argument.storage, dtype=sent.dtype)
+            ctypes.memmove(found.data_ptr(), buffer.address, count)
+            elements = _over(found, argument).clone(memory_format=torch.contiguous_format)
+            if argument.in_place:
+                in_place[argument.name] = elements
+            else:
+                before = sent.reshape(-1) if placed.dense else _over(sent, argument)
+                before = before.clone(memory_format=torch.contiguous_format)
+                if not same_bytes(before.data_ptr(), elements.data_ptr(), _bytes_of(before)):
+                    changed.append(argument.name)
+            if not placed.dense:  # with the elements as they were, whatever still differs lies between them
+                if elements.numel():
+                    _write_through(_over(found, argument), _over(sent, argument))
+                beside = beside or not same_bytes(found.data_ptr(), sent.data_ptr(), count)
+        if beside:
+            overran.append(argument.name)
+
+
+def _reach(argument: TensorArgument) -> int:
+    """Elements of storage that an argument needs."""
+    shape = argument.values.shape
+    if len(argument.strides) != len(shape):
+        raise ValueError(f"argument {argument.name}: {len(argument.strides)} strides for {len(shape)} dimensions")
+    if argument.values.numel() == 0:
+        return 0
+    return argument.offset + 1 + sum((size - 1) * step for size, step in zip(shape, argument.strides, strict=True))
+
+
+def _layout(
+    buffer: SharedBuffer,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    offset: int,
+    used: int | None = None,
+) -> dict[str, object]:
+    return {
+        "type": "tensor",
+        "buffer": buffer.number,
+        "used": buffer.used if used is None else used,
+        "dtype": str(dtype).removeprefix("torch."),
+        "shape": list(shape),
+        "strides": list(contiguous_strides(shape) if strides is None else strides),
+        "offset": offset,
+    }
+
+
+def _describe_value(value: int | float | bool | str | None) -> dict[str, object]:
+    """A value for the wire; numbers travel as text, exactly."""
+    if isinstance(value, (bool, str)) or value is None:
+        return {"type": "plain", "value": value}
+    if isinstance(value, int):
+        return {"type": "int", "value": str(value)}
+    return {"type": "float", "value": float(value).hex()}
+
+
+def _claim_of(spec: OutputSpec) -> OutputClaim:
+    dtype = str(spec.dtype).removeprefix("torch.")
+    return OutputClaim("tensor", dtype, spec.shape, contiguous_strides(spec.shape), "cpu")
+
+
+def _fits(claim: wire.ReturnedObject, spec: OutputSpec) -> bool:
+    return claim.dtype == str(spec.dtype).removeprefix("torch.") and claim.shape == spec.shape
+
+
+def _named_claim(claim: wire.ReturnedObject, arguments: Sequence[TensorArgument | ValueArgument]) -> OutputClaim:
+    names = [argument.name for argument in arguments]
+    aliases = tuple(names[index] for index in claim.aliases if 0 <= index < len(names))
+    kind, device = one_line(claim.kind), None if claim.device is None else one_line(claim.device)
+    callables = tuple(map(one_line, claim.callables))
+    return OutputClaim(kind, claim.dtype, claim.shape, claim.strides, device, aliases, callables)

@@ -1,0 +1,360 @@
+"""The candidate's side: what runs in a locked-down child, and the only module that imports a candidate.
+
+`serve` answers the grader's requests one by one: load, call, reread, build. Nothing here is trusted by the grader,
+and nothing here needs to be: a candidate in the same process can change all of it, and harms only its own grade.
+
+Broad `except BaseException` is right here and nowhere else: whatever a candidate raises is a reply.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import importlib.util
+import linecache
+import os
+import random
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any
+
+import torch
+import tvm_ffi
+import tvm_ffi.cpp
+
+from . import wire
+from .buffers import MappedBuffer, tensor_over
+from .limits import LayerReport
+
+MODULE_NAME = "candidate"
+LONGEST_MESSAGE = 2000  # characters of an exception's text
+LONGEST_DETAIL = 16_000  # characters of a traceback
+LONGEST_COMPILER_OUTPUT = 64_000
+MOST_FRAMES = 20
+
+_MEMORY_SIGNS = ("can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
+
+Message = dict[str, Any]
+
+
+class _NoEntryPoint(Exception):
+    """The candidate is loaded and has none of the names."""
+
+
+def poison_free_memory() -> None:
+    """Make malloc hand out 0xFF bytes (NaN as any float), also for blocks that were never used (glibc's mallopt).
+
+    The perturb value is xor-ed with 0xFF and cut to a byte: 0x100 is not zero, so it is on, and gives 0xFF. The other
+    thresholds keep freed blocks in the heap, where they come back as they would from a real allocator.
+    """
+    libc = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError):
+        libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+        libc.mallopt(_M_TOP_PAD, 1 << 20)
+        libc.mallopt(_M_PERTURB, 0x100)
+
+
+def prepare(threads: int | None) -> None:
+    """Give a fresh fork its own threads, random state and surroundings. The working directory is its scratch."""
+    scratch = os.getcwd()
+    os.environ.update(HOME=scratch, TMPDIR=scratch, USER="candidate", LOGNAME="candidate")
+    if threads is not None:
+        for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            os.environ[name] = str(threads)
+        torch.set_num_threads(threads)
+    sys.argv = [""]
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    torch.seed()
+    random.seed()
+    for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT):
+        signal.signal(number, signal.SIG_DFL)  # tvm-ffi's own handler symbolises for seconds
+    faulthandler.enable(all_threads=False)  # says where, and then dies of the same signal
+    poison_free_memory()
+
+
+def serve(channel: socket.socket, report: LayerReport) -> None:
+    """Answer requests until the grader closes the channel."""
+    loaded = LoadedCandidate(channel)
+    loaded.reply(
+        0, {"is": "ready", "active": list(report.active), "refused": [list(p) for p in report.refused.items()]}
+    )
+    while True:
+        received = wire.receive(channel, 100)
+        if received is None:
+            return
+        request, descriptors = received
+        if request["op"] == "map":
+            loaded.map(request["buffers"], descriptors)
+            continue
+        loaded.reply(request["seq"], loaded.answer(request))
+
+
+class LoadedCandidate:
+    """One loaded candidate, the buffers it sees and the outputs that it was asked to hold."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._path = ""
+        self._module: object = None
+        self._function: Callable[..., object] | None = None
+        self._destination_passing = False
+        self._buffers: dict[int, MappedBuffer] = {}
+        self._tensors: dict[str, tuple[object, torch.Tensor, Message]] = {}
+        self._held: dict[int, tuple[list[object], list[torch.Tensor]]] = {}
+
+    def reply(self, seq: int, body: Mapping[str, object]) -> None:
+        """Send one reply; output that was printed before is flushed first. Without a channel there is no going on."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(BaseException):
+                stream.flush()
+        try:
+            frame = wire.encode({"seq": seq, **body})
+        except wire.WireError as error:
+            frame = wire.encode({"seq": seq, **_failed("raised", f"its reply was too long: {error}")})
+        self._channel.sendall(frame)
+
+    def map(self, buffers: Sequence[Sequence[int]], descriptors: Sequence[int]) -> None:
+        """Take over buffers: pairs of number and size, one descriptor each."""
+        for (number, size), fd in zip(buffers, descriptors, strict=True):
+            self._buffers[number] = MappedBuffer(fd, size)
+
+    def answer(self, request: Message) -> Mapping[str, object]:
+        """One request's reply."""
+        operation = {"load": self.load, "call": self.call, "reread": self.reread, "build": self.build}[request["op"]]
+        try:
+            return operation(request)
+        except BaseException as error:
+            reason = {"load": "load", "build": "compile"}.get(request["op"], "raised")
+            return describe(error, reason, self._path)
+
+    def load(self, request: Message) -> Mapping[str, object]:
+        """Import the candidate and find its entry point."""
+        self._path = request["path"]
+        self._destination_passing = request["binding"] == "tvm-ffi"
+        if self._destination_passing:
+            self._module = tvm_ffi.load_module(self._path)
+        else:
+            self._module = import_candidate(Path(self._path))
+        for name in request["entry_points"]:
+            function = getattr(self._module, name, None)
+            if callable(function):
+                self._function = function
+                return {"is": "loaded", "entry_point": name}
+        raise _NoEntryPoint(f"it has no function named {' or '.join(request['entry_points'])}")
+
+    def call(self, request: Message) -> Mapping[str, object]:
+        """Call the entry point and describe (destination passing: has filled) what comes back."""
+        self._forget(request["drop"], request["keep_holds"])
+        assert self._function is not None, "load comes first"
+        arguments = [self._argument(f"a{index}", each) for index, each in enumerate(request["arguments"])]
+        hold = request["hold"]
+        targets = [self._tensor(f"o{hold}.{index}", each) for index, each in enumerate(request["outputs"])]
+        if self._destination_passing:
+            self._function(*arguments, *targets)
+            return {"is": "called", "objects": []}
+        returned = self._function(*arguments)
+        objects = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        self._held[hold] = (objects, targets)
+        return {"is": "called", "objects": [_claim(each, arguments, targets, i) for i, each in enumerate(objects)]}
+
+    def reread(self, request: Message) -> Mapping[str, object]:
+        """Copy the outputs of an earlier call once more."""
+        objects, targets = self._held.get(request["hold"], ([], []))
+        return {"is": "copied", "fits": [_copy(each, target) for each, target in zip(objects, targets, strict=False)]}
+
+    def build(self, request: Message) -> Mapping[str, object]:
+        """Compile C++ sources into a library; what the compiler says comes with a failure."""
+        path = tvm_ffi.cpp.build(
+            request["name"],
+            cpp_files=request["sources"],
+            extra_cflags=request["flags"],
+            extra_include_paths=request["include"],
+            build_directory=request["directory"],
+        )
+        return {"is": "built", "path": str(path)}
+
+    def _forget(self, drop: Sequence[int], keep_holds: Sequence[int]) -> None:
+        for number in drop:
+            self._buffers.pop(number, None)
+        for hold in set(self._held) - set(keep_holds):
+            del self._held[hold]
+        gone = set(drop)
+        for slot in [slot for slot, (_, _, layout) in self._tensors.items() if layout["buffer"] in gone]:
+            del self._tensors[slot]
+
+    def _argument(self, slot: str, value: Message) -> object:
+        match value["type"]:
+            case "tensor":
+                return self._tensor(slot, value)
+            case "float":
+                return float.fromhex(value["value"])
+            case "int":
+                return int(value["value"])
+            case _:
+                return value["value"]
+
+    def _tensor(self, slot: str, layout: Message) -> torch.Tensor:
+        """The tensor at a slot: the same object as last time, if its layout is the same and nobody bent it."""
+        known = self._tensors.get(slot)
+        shape, strides, offset = tuple(layout["shape"]), tuple(layout["strides"]), layout["offset"]
+        if known is not None and known[2] == layout and _unbent(known[1], shape, strides, offset, known[0]):
+            return known[1]
+        storage = self._buffers[layout["buffer"]].storage(layout["used"])
+        tensor = tensor_over(storage, getattr(torch, layout["dtype"]), shape, strides, offset)
+        self._tensors[slot] = (torch.Tensor.data_ptr(tensor), tensor, layout)
+        return tensor
+
+
+def _unbent(
+    tensor: torch.Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, pointer: object
+) -> bool:
+    return (
+        tuple(tensor.shape) == shape
+        and tensor.stride() == strides
+        and tensor.storage_offset() == offset
+        and tensor.data_ptr() == pointer
+        and not tensor.requires_grad
+        and not tensor.__dict__
+    )
+
+
+def import_candidate(path: Path) -> ModuleType:
+    """Import a `.py` file, or a folder with an `__init__.py`, under a name that says nothing."""
+    package = path.is_dir()
+    spec = importlib.util.spec_from_file_location(
+        MODULE_NAME,
+        path / "__init__.py" if package else path,
+        submodule_search_locations=[str(path)] if package else None,
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path.name} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE_NAME] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+# Claims about returned objects. The unbound methods of torch.Tensor are asked, not the object's own.
+
+
+def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.Tensor], index: int) -> Message:
+    if not isinstance(value, torch.Tensor):
+        return _object_claim(_type_name(value))
+    with torch._C.DisableTorchFunctionSubclass():
+        strided = value.layout is torch.strided
+        callables = [_bounded(str(name), 200) for name, held in list(value.__dict__.items())[:100] if callable(held)]
+        if type(value) is not torch.Tensor:
+            callables.insert(0, _type_name(value))
+        return {
+            "kind": "tensor" if strided else f"{value.layout} tensor",
+            "dtype": str(value.dtype).removeprefix("torch."),
+            "shape": list(value.shape),
+            "strides": list(value.stride()) if strided else None,
+            "device": str(value.device),
+            "aliases": _overlapped(value, arguments) if strided else [],
+            "callables": callables[:20],
+            "fits": index < len(targets) and _copy(value, targets[index]),
+        }
+
+
+def _object_claim(kind: str) -> Message:
+    return {
+        "kind": kind, "dtype": None, "shape": None, "strides": None, "device": None,
+        "aliases": [], "callables": [], "fits": False,
+    }  # fmt: skip
+
+
+def _type_name(value: object) -> str:
+    return _bounded(type.__dict__["__name__"].__get__(type(value)), 200)  # past any metaclass of the candidate's
+
+
+def _overlapped(value: torch.Tensor, arguments: Sequence[object]) -> list[int]:
+    """Indices of the tensor arguments whose storage this tensor's storage touches."""
+    if value.device.type != "cpu":
+        return []
+    storage = value.untyped_storage()
+    begin, end = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+    found = []
+    for index, argument in enumerate(arguments):
+        if isinstance(argument, torch.Tensor):
+            other = argument.untyped_storage()
+            if begin < other.data_ptr() + other.nbytes() and other.data_ptr() < end:
+                found.append(index)
+    return found
+
+
+def _copy(value: object, target: torch.Tensor) -> bool:
+    """Copy a returned tensor into shared memory, if it is what was specified."""
+    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+        return False
+    if value.dtype != target.dtype or value.shape != target.shape or value.device.type != "cpu":
+        return False
+    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
+        target.copy_(value.detach())
+    return True
+
+
+# Failures, described without trusting the exception.
+
+
+def describe(error: BaseException, reason: str, path: str) -> Mapping[str, object]:
+    """A failure reply for whatever was raised. Raises nothing, whatever the exception's own methods do."""
+    if isinstance(error, _NoEntryPoint):
+        return _failed("binding", _text(error))
+    name, text = _type_name(error), _text(error)
+    if reason == "compile":
+        return _failed("compile", "the compiler failed", text)
+    if isinstance(error, SystemExit):
+        return _failed("exited", _bounded(f"SystemExit: {text}", LONGEST_MESSAGE))
+    if isinstance(error, MemoryError) or any(sign in text.lower() for sign in _MEMORY_SIGNS):
+        reason = "memory"
+    detail = ""
+    with contextlib.suppress(BaseException):
+        detail = traceback_of(error, path)
+    return _failed(reason, _bounded(f"{name}: {text}" if text else name, LONGEST_MESSAGE), detail)
+
+
+def traceback_of(error: BaseException, path: str) -> str:
+    """The frames that lie in the candidate's own files, outermost first, with the source line of each."""
+    frames: list[str] = []
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == path or code.co_filename.startswith(path + os.sep):
+            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
+            name = os.path.relpath(code.co_filename, os.path.dirname(path))
+            frames.append(f'  File "{name}", line {trace.tb_lineno}, in {code.co_name}\n    {_bounded(line, 200)}')
+        trace = trace.tb_next
+    if len(frames) > MOST_FRAMES:
+        half = MOST_FRAMES // 2
+        frames[half:-half] = [f"  ... {len(frames) - MOST_FRAMES} more frames"]
+    return _bounded("\n".join(frames), LONGEST_DETAIL)
+
+
+def _failed(reason: str, message: str, detail: str = "") -> Mapping[str, object]:
+    return {"is": "failed", "reason": reason, "message": message, "detail": detail}
+
+
+def _text(error: BaseException) -> str:
+    """`str(error)`, if it has one: the method is the candidate's and may do anything."""
+    try:
+        plain = str.__getitem__(str(error), slice(None))  # `str` may give a subclass, with methods of its own
+        return _bounded(_middle_cut(plain, LONGEST_COMPILER_OUTPUT), LONGEST_COMPILER_OUTPUT + 100)
+    except BaseException:
+        return "(its message could not be read)"
+
+
+def _bounded(text: str, most: int) -> str:
+    """At most `most` characters, all of which can be written as UTF-8."""
+    return text[:most].encode("utf-8", "replace").decode("utf-8")
+
+
+def _middle_cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"

@@ -1,0 +1,154 @@
+"""What the grader says to its sandbox, and what it hears: frozen data, no work.
+
+A `Failure` is a candidate's; the exceptions are this machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from ..record import Reason
+
+
+class SandboxError(Exception):
+    """No child can be made here; the message says why."""
+
+
+class SandboxRefused(SandboxError):
+    """`strict` was asked for, and `layers` (name to reason) are not to be had on this machine."""
+
+    def __init__(self, layers: Mapping[str, str]) -> None:
+        self.layers = dict(layers)
+        named = "; ".join(f"{name}: {why}" for name, why in layers.items())
+        super().__init__(
+            f"layers of the sandbox are refused here ({named}); grade without strict to go on without them"
+        )
+
+
+def _default_memory() -> int:
+    """Three quarters of the memory that is available now, in bytes."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024 * 3 // 4
+    raise SandboxError("/proc/meminfo does not say how much memory is available")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All bounded quantities of one child. Sizes are bytes; `processes` counts threads too.
+
+    `memory_bytes` holds for private memory by RLIMIT_DATA, and for all memory of the child's tree by watching it.
+    `output_bytes` is what one request may write to stdout and stderr; of it `output_kept` are kept at either end.
+    `threads` are torch's and OpenMP's in the child.
+    """
+
+    memory_bytes: int = field(default_factory=_default_memory)
+    processes: int = 256
+    file_bytes: int = 1 << 30
+    scratch_bytes: int = 512 << 20
+    output_bytes: int = 64 << 20
+    output_kept: int = 8192
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a child loads: a Python file or package folder, or a tvm-ffi library. `entry_points` are tried in order."""
+
+    binding: Literal["python", "tvm-ffi"]
+    path: Path
+    entry_points: tuple[str, ...]
+    readable: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileJob:
+    """One library to build with tvm-ffi. `directory` is absolute and exists; the child may write only there."""
+
+    name: str
+    sources: tuple[Path, ...]
+    flags: tuple[str, ...]
+    include: tuple[Path, ...]
+    directory: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong with one request. `message` is one line; `detail` a traceback or captured output, bounded."""
+
+    reason: Reason
+    message: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A tensor to pass: `values` in its logical shape, and how it shall lie in the child.
+
+    `strides`, `offset` and `storage` are in elements; `storage` is at least what the others reach, the rest is
+    poisoned. Where strides make elements coincide (0: expanded), the first of them is sent. The candidate may write
+    an `in_place` argument; its value afterwards is an output as well.
+    """
+
+    name: str
+    values: torch.Tensor
+    strides: tuple[int, ...]
+    offset: int
+    storage: int
+    in_place: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ValueArgument:
+    """A number, text or absent argument to pass."""
+
+    name: str
+    value: int | float | bool | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """What golden says an output is."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputClaim:
+    """What the child says of a returned object. A claim: nothing here is known.
+
+    `kind` is "tensor" or the type's name; `aliases` names tensor arguments whose memory it touches; `callables` are
+    callable attributes of the object, or the name of its Tensor subclass.
+    """
+
+    kind: str
+    dtype: str | None
+    shape: tuple[int, ...] | None
+    strides: tuple[int, ...] | None
+    device: str | None
+    aliases: tuple[str, ...] = ()
+    callables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """One call that came back.
+
+    `outputs` are private copies, one per `OutputSpec`, taken once; `None` where the claim does not fit the spec.
+    `in_place` are private copies of in-place arguments. `changed` names other tensor arguments whose elements differ
+    from what was sent; `overran` names arguments and outputs ("output 0") beside whose elements memory was written.
+    `seconds` are of the grader's own clock: "place", "call", "collect".
+    """
+
+    claims: tuple[OutputClaim, ...]
+    outputs: tuple[torch.Tensor | None, ...]
+    in_place: dict[str, torch.Tensor]
+    changed: tuple[str, ...]
+    overran: tuple[str, ...]
+    seconds: dict[str, float]

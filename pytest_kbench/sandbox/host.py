@@ -1,0 +1,352 @@
+"""The grader's side of the sandbox: start a candidate in a child of its own, call it, read what it left.
+
+`Sandbox` owns one zygote and starts children; `Child` is one candidate, loaded and ready. Whatever a child does comes
+back as data: a `Returned`, or a `Failure` with a reason from `record.Reason`. Exceptions here are never a candidate's
+doing: `SandboxRefused` says that this machine does not give the layers that were asked for, `SandboxError` that no
+child could be made at all.
+
+Every wait has a deadline, and at every deadline the whole tree of the child is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import site
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from ..record import Reason
+from . import wire
+from .calls import Child
+from .connection import Connection, Ends
+from .contract import (
+    CompileJob,
+    Failure,
+    Limits,
+    OutputClaim,
+    OutputSpec,
+    Program,
+    Returned,
+    SandboxError,
+    SandboxRefused,
+    TensorArgument,
+    ValueArgument,
+)
+from .limits import LayerReport, Policy
+
+__all__ = [
+    "Child", "CompileJob", "Failure", "LayerReport", "Limits", "OutputClaim", "OutputSpec", "Program", "Returned",
+    "Sandbox", "SandboxError", "SandboxRefused", "TensorArgument", "ValueArgument",
+]  # fmt: skip
+
+ZYGOTE_START: Final = 120.0  # seconds: a cold disk reads torch slowly
+END_OF_BUILD: Final = 10.0  # seconds that a build's processes have to die, before what they left is looked at
+LAYERS_START: Final = 30.0  # seconds for the child that finds out about layers
+
+# What the zygote, and so every child, inherits of the grader's environment.
+_ENVIRONMENT: Final = (
+    "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES",
+    "CC", "CXX", "MAX_JOBS", "TVM_FFI_GPU_BACKEND", "TVM_FFI_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST",
+)  # fmt: skip
+
+# The zygote's program comes through its standard input, so that its arguments say nothing to a child. The package is
+# found by its place, not by a search path: a project's root must not be on a child's.
+_BOOTSTRAP: Final = """
+import sys, types
+package = types.ModuleType("pytest_kbench")
+package.__path__ = [{place!r}]
+sys.modules["pytest_kbench"] = package
+from pytest_kbench.sandbox.zygote import main
+main({control}, {grader}, {scratch!r})
+"""
+
+
+class _Zygote:
+    """The grader's hold on one zygote process."""
+
+    def __init__(self, threads: int | None) -> None:
+        self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
+        self.scratch.chmod(0o711)
+        self.control, theirs = socket.socketpair()
+        try:
+            with theirs:
+                self.process = self._launch(theirs, threads)
+            self._wait_ready()
+        except BaseException:
+            self.control.close()
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            raise
+        self._end = weakref.finalize(self, _end_zygote, self.control, self.process, self.scratch)
+
+    def _launch(self, theirs: socket.socket, threads: int | None) -> subprocess.Popen[bytes]:
+        program = _BOOTSTRAP.format(
+            place=str(Path(__file__).resolve().parents[1]),
+            control=theirs.fileno(),
+            grader=os.getpid(),
+            scratch=str(self.scratch),
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            env=_zygote_environment(threads),
+            cwd="/",
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+            stdin.write(program.encode())
+        return process
+
+    def _wait_ready(self) -> None:
+        self.control.settimeout(ZYGOTE_START)
+        try:
+            received = wire.receive(self.control)
+        except OSError:  # too late, or it died with something unread
+            received = None
+        if received is None:
+            self.process.kill()
+            assert self.process.stderr is not None
+            with self.process.stderr as stderr:
+                said = stderr.read().decode("utf-8", "replace")
+            self.process.wait()
+            raise SandboxError(f"the zygote did not start: {said[-4000:] or 'no word from it'}")
+        self.control.settimeout(None)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        if received[0]["threads"] != 1:
+            self.process.kill()
+            self.process.wait()
+            raise SandboxError("the zygote has more than one thread: its forks would hang")
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self.process.poll() is None
+
+    def spawn(self, policy: Policy) -> Ends:
+        """Ask for a child; what becomes of it is said on its status socket."""
+        ours, channel = socket.socketpair()
+        status, told = socket.socketpair()
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            socket.send_fds(
+                self.control, [wire.encode({"policy": asdict(policy)})], [channel.fileno(), writing, told.fileno()]
+            )
+        except OSError as error:
+            ours.close()
+            status.close()
+            os.close(reading)
+            raise SandboxError(f"the zygote is gone: {error}") from error
+        finally:
+            channel.close()
+            told.close()
+            os.close(writing)
+        return Ends(ours, reading, status)
+
+    def close(self) -> None:
+        """End it, and with it all children."""
+        self._end()
+
+
+def _end_zygote(control: socket.socket, process: subprocess.Popen[bytes], scratch: Path) -> None:
+    control.close()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _zygote_environment(threads: int | None) -> dict[str, str]:
+    """What the zygote is started with: an allow-list of the grader's variables, and what must hold before torch loads.
+
+    OpenBLAS alone gets one thread: it would start its pool at import, and a fork takes no threads along.
+    """
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    count = str(threads or len(os.sched_getaffinity(0)))
+    environment.update(
+        OMP_WAIT_POLICY="passive", OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, OPENBLAS_NUM_THREADS="1",
+        PYTHONDONTWRITEBYTECODE="1", HOME="/nonexistent",
+        PATH=os.pathsep.join([environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
+    )  # fmt: skip
+    if site.ENABLE_USER_SITE and site.USER_BASE:
+        environment["PYTHONUSERBASE"] = site.USER_BASE
+    return environment
+
+
+class Sandbox:
+    """Makes children; one zygote, started when it is first needed and again should it die. Safe to use from threads.
+
+    With `strict`, `start` and `compile` raise `SandboxRefused` where any layer of the lock-down is not to be had.
+    `threads` are torch's and OpenMP's in every child, unless `Limits.threads` says otherwise; by default, one per CPU
+    that this process may use.
+    """
+
+    def __init__(self, *, strict: bool = False, threads: int | None = None) -> None:
+        self._strict = strict
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._zygote: _Zygote | None = None
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._layers: LayerReport | None = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def layers(self) -> LayerReport:
+        """Which layers of the lock-down hold on this machine; found out with a child, once."""
+        if self._layers is None:
+            with self._connected(Limits(), (), ()) as connection:
+                found = connection.wait_ready(time.monotonic() + LAYERS_START)
+                if isinstance(found, Failure):
+                    raise SandboxError(f"a child did not get ready: {found.message} {found.detail}".strip())
+                self._layers = found
+        return self._layers
+
+    def start(self, program: Program, limits: Limits, deadline: float) -> Child | Failure:
+        """A child with this candidate loaded, by `deadline` (of `time.monotonic`)."""
+        path = program.path.resolve()
+        connection = self._connect(limits, (path, *program.readable), ())
+        try:
+            loaded = self._ask(
+                connection,
+                "load",
+                {"binding": program.binding, "path": str(path), "entry_points": list(program.entry_points)},
+                deadline,
+            )
+            if isinstance(loaded, wire.Loaded):
+                if loaded.entry_point in program.entry_points:
+                    return Child(connection, program, loaded.entry_point)
+                loaded = connection.breach("it found an entry point that was not asked for")
+        except BaseException:
+            connection.close()
+            raise
+        connection.close()
+        return loaded if isinstance(loaded, Failure) else connection.breach("its reply is of another kind")
+
+    def compile(self, job: CompileJob, limits: Limits, seconds: float) -> Path | Failure:
+        """Build a library under the same limits, and return its path: a regular file in `job.directory`.
+
+        What the compiler printed is the failure's detail. Afterwards all files in the directory are the grader's.
+        """
+        directory = job.directory.resolve()
+        readable = tuple(path.resolve() for path in (*job.sources, *job.include))
+        with self._connected(limits, readable, (directory,)) as connection:
+            built = self._ask(
+                connection,
+                "build",
+                {
+                    "name": job.name,
+                    "sources": [str(path.resolve()) for path in job.sources],
+                    "flags": list(job.flags),
+                    "include": [str(path.resolve()) for path in job.include],
+                    "directory": str(directory),
+                },
+                time.monotonic() + seconds,
+            )
+            if isinstance(built, (wire.Loaded, wire.Called, wire.Copied, wire.Ready)):
+                built = connection.breach("its reply is of another kind than the request")
+            connection.close(wait=END_OF_BUILD)
+        _take_over(directory)
+        if isinstance(built, wire.Built):
+            if connection.ended is None:  # something of it may still write there
+                return Failure(Reason.TIMEOUT, "the compiler's processes did not end")
+            return _artefact(Path(built.path), directory)
+        assert isinstance(built, Failure)
+        return built
+
+    def close(self) -> None:
+        """Kill all children and end the zygote. The sandbox can be used again: it starts another."""
+        with self._lock:
+            zygote, self._zygote = self._zygote, None
+            connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+        if zygote is not None:
+            zygote.close()
+
+    def _ask(
+        self, connection: Connection, operation: str, body: Mapping[str, object], deadline: float
+    ) -> wire.Reply | Failure:
+        """Wait until a new child is locked down, and make it its one request."""
+        ready = connection.wait_ready(deadline)
+        if isinstance(ready, Failure):
+            return ready
+        if self._strict and ready.refused:
+            raise SandboxRefused(ready.refused)
+        reply = connection.request(operation, body, deadline)
+        return connection.claimed(reply) if isinstance(reply, wire.Failed) else reply
+
+    def _connect(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Connection:
+        with self._lock:
+            if self._zygote is not None and not self._zygote.alive:
+                self._zygote.close()
+                self._zygote = None
+            if self._zygote is None:
+                self._zygote = _Zygote(self._threads)
+            zygote = self._zygote
+            policy = Policy(
+                scratch=str(zygote.scratch),
+                readable=tuple(str(path.resolve()) for path in readable),
+                writable=tuple(str(path) for path in writable),
+                memory_bytes=limits.memory_bytes,
+                processes=limits.processes,
+                file_bytes=limits.file_bytes,
+                scratch_bytes=limits.scratch_bytes,
+                threads=limits.threads or self._threads,
+            )
+            connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch)
+            self._connections.add(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def _connected(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Iterator[Connection]:
+        connection = self._connect(limits, readable, writable)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def _take_over(directory: Path) -> None:
+    """Make all files below a directory the grader's own; a child wrote them under a uid of its own."""
+    if os.geteuid() != 0:
+        return
+    for folder, folders, files in os.walk(directory):
+        for name in (*folders, *files, "."):
+            with contextlib.suppress(FileNotFoundError):
+                os.chown(os.path.join(folder, name), os.geteuid(), os.getegid(), follow_symlinks=False)
+
+
+def _artefact(path: Path, directory: Path) -> Path | Failure:
+    """The path that a build child named, if a regular file lies there and nothing leads out of the directory."""
+    try:
+        inside = path.parent.resolve(strict=True) == directory
+        regular = inside and stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError, RuntimeError):
+        inside = regular = False
+    if not regular:
+        return Failure(Reason.PROTOCOL, "broke the protocol: the library that it named is no file in its directory")
+    return directory / path.name
