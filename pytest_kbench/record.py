@@ -45,7 +45,8 @@ class Reason(enum.StrEnum):
     # Not the candidate's doing.
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case
-    BUILD_FAILED = "build_failed"  # the build or load failure was reported before
+    ENVIRONMENT = "environment"  # the build cache or the sandbox does not work on this machine
+    GIVEN_UP = "given_up"  # after an earlier failure of the candidate there was no point: it did not build, or hung
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,109 @@
+"""The truth about one call: the reference in float64, in the working dtype, and in float64 on inputs one ulp away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from ..task import Task
+from .coverage import derive
+from .inputs import Arguments, Placed
+from .tolerance import Shaking, shake
+
+LOWER = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class ReferenceFailed(Exception):
+    """The task's own function raised, or returned no tensors, on a case inside its declaration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Golden:
+    """Per output: float64 values (integers as they are), what eager gives, and golden of shaken inputs.
+
+    `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing. Outputs
+    are what the function returns (`returned` of them), then the arguments that it writes in place.
+    """
+
+    golden: tuple[torch.Tensor, ...]
+    eager: tuple[torch.Tensor, ...]
+    shaken: tuple[torch.Tensor, ...]
+    terms: tuple[int, ...]
+    returned: int
+
+
+class Double(TorchDispatchMode):
+    """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
+
+    Without this a reference that says `x.float()` would make golden no better than eager.
+    """
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Ask for float64 where a lower dtype is asked for, and widen what still comes out lower."""
+        args, kwargs = tree_map_only(torch.dtype, _raised, (tuple(args), dict(kwargs or {})))
+        result = func(*args, **kwargs)
+        return tree_map_only(torch.Tensor, lambda each: each.double() if each.dtype in LOWER else each, result)
+
+
+def golden(task: Task, arguments: Arguments, dtype: str, seed: int) -> Golden:
+    """Run the reference three times on private copies of the arguments, for a case of this dtype.
+
+    Raises `ReferenceFailed`.
+    """
+    truth = task.golden or task.function
+    generator = torch.Generator().manual_seed(derive(seed, "shake"))
+    eager = _run(task, task.function, arguments, lambda each: each.values.clone())
+    with Double():  # type: ignore[no-untyped-call]  # torch's
+        exact = _run(task, truth, arguments, lambda each: _double(each.values))
+        with Shaking(getattr(torch, dtype), generator) as shaking:
+            shaken = _run(task, truth, arguments, lambda each: _shaken(each.values, generator))
+    if [each.shape for each in exact[0]] != [each.shape for each in eager[0]]:
+        raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
+    terms = tuple(_terms(arguments, each) if shaking.sums else 1 for each in exact[0])
+    return Golden(exact[0], eager[0], shaken[0], terms, eager[1])
+
+
+def _terms(arguments: Arguments, output: torch.Tensor) -> int:
+    """How many terms the longest sum behind an output may have: a long dimension, or all inputs per output."""
+    inputs = [each.values for each in arguments if isinstance(each, Placed)]
+    longest = max((extent for each in inputs for extent in each.shape), default=1)
+    return max(longest, max((each.numel() for each in inputs), default=1) // max(output.numel(), 1), 1)
+
+
+def _run(
+    task: Task, function: Callable[..., Any], arguments: Arguments, take: Callable[[Placed], torch.Tensor]
+) -> tuple[tuple[torch.Tensor, ...], int]:
+    taken = {each.name: take(each) if isinstance(each, Placed) else each.value for each in arguments}
+    try:
+        with torch.no_grad():
+            result = function(*taken.values())
+    except Exception as error:  # the task's own code: whatever it raises is reported as the task's
+        raise ReferenceFailed(f"{function.__name__} raised {type(error).__name__}: {error}") from error
+    returned = () if result is None and task.in_place else result if isinstance(result, (tuple, list)) else (result,)
+    outputs = (*returned, *(taken[name] for name in task.in_place if taken[name] is not None))
+    if not all(isinstance(each, torch.Tensor) for each in outputs):
+        raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")
+    return tuple(each.detach() for each in outputs), len(returned)
+
+
+def _double(values: torch.Tensor) -> torch.Tensor:
+    return values.double() if values.dtype in LOWER else values.clone()
+
+
+def _shaken(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return shake(values, generator) if values.is_floating_point() else values.clone()
+
+
+def _raised(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype in LOWER else dtype

@@ -1,0 +1,270 @@
+"""Case -> tensors: draw every argument of a call from its seed, and say how it lies in memory.
+
+Values are private to the grader and dense; the layout is only described here (strides, offset, storage), and made by
+whoever shares the tensor with a child.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ..argument import Dim, Optional, Param, Scalar, Tensor
+from ..case import Call, CaseError
+from ..expression import Expression, shape
+from ..task import Task
+from ..values import Constant, Distribution, Integers, Kaiming, Masks, Normal, Uniform, UniformFanIn, Xavier
+from .coverage import derive
+
+GAP = 7  # elements between rows of a sliced tensor, odd so that no row keeps the base's alignment
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tensor argument: its values (dense, private) and how a child shall see it, in elements."""
+
+    name: str
+    values: torch.Tensor
+    strides: tuple[int, ...]
+    offset: int
+    storage: int
+    in_place: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An argument that is no tensor: a scalar, a dimension, or an absent optional argument (`None`)."""
+
+    name: str
+    value: float | int | bool | str | None
+
+
+Arguments = tuple[Placed | Plain, ...]
+
+
+def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Arguments:
+    """Every argument of this call, in the reference's order. Raises `CaseError` if the call does not fit the task."""
+    dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
+    _check(task, call, dims, scalars)
+    together = _together(task, call, dims, device)
+    arguments: list[Placed | Plain] = []
+    for declared in task.arguments:
+        each = declared.argument if isinstance(declared, Optional) else declared
+        if isinstance(each, Dim):
+            arguments.append(Plain(each.name, Expression(each.value)(dims)))
+        elif isinstance(each, Scalar):
+            arguments.append(Plain(each.name, scalars[each.name]))
+        elif each.name in call.absent or (
+            isinstance(each, Param) and each.present and not Expression(each.present)(dims)
+        ):
+            arguments.append(Plain(each.name, None))
+        else:
+            size = tuple(extent(dims) for extent in shape(each.shape))
+            dtype: torch.dtype = getattr(torch, each.dtype or call.dtype)
+            layout = layouts.get(each.name, "dense")
+            if each.name in together:
+                values = together[each.name].to(dtype=dtype, device=device)
+            else:
+                values = _values(task, each, call, dims, plans.get(each.name, "normal"), size, dtype, device)
+            if layout == "expanded" and size and size[0] > 1:
+                values = values[:1].expand(size).contiguous()
+            arguments.append(Placed(each.name, values, *place(layout, size), each.name in task.in_place))
+    return tuple(arguments)
+
+
+def place(layout: str, size: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]:
+    """Strides, offset and storage of a layout, all in elements. A layout that a rank does not have is dense."""
+    dense = _dense(size)
+    numel = math.prod(size)
+    match layout:
+        case "transposed" if len(size) >= 2:
+            swapped = _dense((*size[:-2], size[-1], size[-2]))
+            return (*swapped[:-2], swapped[-1], swapped[-2]), 0, numel
+        case "sliced" if len(size) >= 2:
+            wide = (*size[:-1], size[-1] + GAP)
+            return _dense(wide), 0, math.prod(wide)
+        case "sliced" if len(size) == 1:
+            return (2,), 0, 2 * numel
+        case "offset" if size:
+            return dense, 1, numel + 1
+        case "expanded" if size:
+            return (0, *dense[1:]), 0, math.prod(size[1:])
+    return dense, 0, numel
+
+
+def _dense(size: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(math.prod(max(extent, 1) for extent in size[index + 1 :]) for index in range(len(size)))
+
+
+def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str, object]) -> None:
+    tensors = {each.name for each in task.tensors}
+    optional = {each.name for each in task.arguments if isinstance(each, Optional)}
+    wanted = {each.name for each in task.arguments if isinstance(each, Scalar)}
+    if set(dims) != set(task.dimensions):
+        raise CaseError(f"dims: {task.name} has ({', '.join(task.dimensions)}), the case gives ({', '.join(dims)})")
+    if task.where is not None and not Expression(task.where)(dims):
+        raise CaseError(f"dims: {task.name} needs {task.where}")
+    if set(scalars) != wanted:
+        raise CaseError(
+            f"scalars: {task.name} has ({', '.join(sorted(wanted))}), the case gives ({', '.join(scalars)})"
+        )
+    if call.state is not None and call.state not in task.states:
+        raise CaseError(f"state({call.state}): {task.name} has ({', '.join(task.states)})")
+    for part, names, known in (
+        ("layout", [name for name, _ in call.layouts], tensors),
+        ("values", [name for name, _ in call.plans], tensors),
+        ("absent", call.absent, optional),
+    ):
+        if unknown := set(names) - known:
+            raise CaseError(f"{part}: {task.name} has no such argument: {', '.join(sorted(unknown))}")
+
+
+def _together(
+    task: Task, call: Call, dims: Mapping[str, int], device: torch.device | str
+) -> Mapping[str, torch.Tensor]:
+    if task.inputs is None:
+        return {}
+    made = task.inputs(dict(dims), _generator(call.seed, "inputs", device))
+    return {name: value for name, value in made.items() if isinstance(value, torch.Tensor)}
+
+
+def _values(
+    task: Task,
+    declared: Tensor | Param,
+    call: Call,
+    dims: Mapping[str, int],
+    plan: str,
+    size: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device | str,
+) -> torch.Tensor:
+    generator = _generator(call.seed, declared.name, device)
+    distribution = declared.distribution(call.state) if isinstance(declared, Param) else declared.values
+    if distribution is not None:
+        return _distributed(task, distribution, dims, plan, size, dtype, generator)
+    if plan not in PLANNED:
+        raise CaseError(f"values({declared.name}={plan}): choose from {', '.join(PLANNED)}")
+    return PLANNED[plan](size, dtype, generator).to(dtype)
+
+
+def _generator(seed: int, purpose: str, device: torch.device | str) -> torch.Generator:
+    return torch.Generator(device=device).manual_seed(derive(seed, purpose))
+
+
+def _distributed(
+    task: Task,
+    distribution: Distribution,
+    dims: Mapping[str, int],
+    plan: str,
+    size: tuple[int, ...],
+    dtype: torch.dtype,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    match distribution:
+        case Normal(mean, std):
+            return _normal(size, generator).mul_(std).add_(mean).to(dtype)
+        case Uniform(low, high):
+            return _uniform(size, generator, low, high).to(dtype)
+        case Constant(value):
+            return torch.full(size, value, dtype=dtype, device=generator.device)
+        case Kaiming():
+            bound = math.sqrt(6.0 / max(math.prod(size[1:]), 1))
+            return _uniform(size, generator, -bound, bound).to(dtype)
+        case Xavier():
+            fans = math.prod(size[1:]) + math.prod((*size[:1], *size[2:]))
+            bound = math.sqrt(6.0 / max(fans, 1))
+            return _uniform(size, generator, -bound, bound).to(dtype)
+        case UniformFanIn(of):
+            other = next(each for each in task.tensors if each.name == of)
+            fan_in = math.prod(extent(dims) for extent in shape(other.shape)[1:])
+            bound = 1.0 / math.sqrt(max(fan_in, 1))
+            return _uniform(size, generator, -bound, bound).to(dtype)
+        case Integers(low, high, also):
+            first, end = (int(limit(dims)) if isinstance(limit, Expression) else limit for limit in (low, high))
+            values = torch.randint(first, max(end, first + 1), size, generator=generator, device=generator.device)
+            for extra in also:
+                values[_uniform(size, generator, 0.0, 1.0) < 0.1] = extra
+            return values.to(dtype)
+        case Masks(kinds):
+            if plan != "normal" and plan not in kinds:
+                raise CaseError(f"{plan} is no kind of this mask: choose from {', '.join(kinds)}")
+            return _mask(kinds[0] if plan == "normal" else plan, size, generator).to(dtype)
+
+
+def _normal(size: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    return torch.empty(size, device=generator.device).normal_(generator=generator)
+
+
+def _uniform(size: tuple[int, ...], generator: torch.Generator, low: float, high: float) -> torch.Tensor:
+    return torch.empty(size, device=generator.device).uniform_(low, high, generator=generator)
+
+
+def _mask(kind: str, size: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
+    allowed = torch.ones(size, dtype=torch.bool, device=generator.device)
+    rows, columns = size[-2:]
+    match kind:
+        case "causal":
+            return allowed.tril_(columns - rows)
+        case "padding":
+            kept = torch.randint(1, columns + 1, (*size[:-2], 1, 1), generator=generator, device=generator.device)
+            return (torch.arange(columns, device=generator.device) < kept).expand(size).contiguous()
+        case "random":
+            return _uniform(size, generator, 0.0, 1.0) < 0.7
+        case "empty-row":
+            allowed[..., rows // 2, :] = False
+    return allowed
+
+
+def _rows(size: tuple[int, ...]) -> tuple[int, ...]:
+    return (*size[:-1], 1) if size else ()
+
+
+def _wide(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Magnitudes over several powers of ten: what a Gaussian-tail shortcut does not expect."""
+    return _normal(size, generator).mul_(_normal(size, generator).mul_(2.0).exp_())
+
+
+def _scaled(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Each row at a scale of its own, from 1e-3 to 1e3."""
+    return _normal(size, generator).mul_(torch.pow(10.0, _uniform(_rows(size), generator, -3.0, 3.0)))
+
+
+def _spike(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Zero but for one element."""
+    values = torch.zeros(size, device=generator.device)
+    return _sprinkle(values, generator, (100.0,))
+
+
+def _huge(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Finite, but squares and some sums overflow."""
+    return _normal(size, generator).clamp_(-4, 4).mul_(torch.finfo(dtype).max / 256)
+
+
+def _sprinkle(values: torch.Tensor, generator: torch.Generator, extras: tuple[float, ...]) -> torch.Tensor:
+    """Overwrite a few random elements: each of `extras` once."""
+    if values.numel():
+        where = torch.randint(values.numel(), (len(extras),), generator=generator, device=generator.device)
+        values.view(-1)[where] = torch.tensor(extras, device=generator.device)
+    return values
+
+
+def _near_largest(dtype: torch.dtype) -> float:
+    return min(1e4, float(torch.finfo(dtype).max) / 4)
+
+
+PLANNED: Mapping[str, Callable[[tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]] = {
+    "normal": lambda size, _, generator: _normal(size, generator),
+    "wide": _wide,
+    "offset": lambda size, dtype, generator: _normal(size, generator).add_(_near_largest(dtype)),
+    "scaled": _scaled,
+    "constant": lambda size, _, generator: torch.ones(size, device=generator.device).mul_(_normal((), generator)),
+    "binary": lambda size, _, generator: _uniform(size, generator, 0.0, 2.0).floor_(),
+    "spike": _spike,
+    "ties": lambda size, _, generator: _uniform(size, generator, -2.0, 3.0).floor_(),
+    "nan": lambda size, _, generator: _sprinkle(_normal(size, generator), generator, (math.nan,)),
+    "inf": lambda size, _, generator: _sprinkle(_normal(size, generator), generator, (math.inf, -math.inf)),
+    "huge": _huge,
+}

@@ -1,0 +1,339 @@
+"""How far a candidate's output may lie from golden: the three-way rule, made once per output.
+
+Golden is the reference in float64, eager the reference in the working dtype, shaken golden once more with its inputs
+moved by one unit in the last place. A candidate may be `elementwise` times as far from golden as eager is, plus a floor
+of what no honest kernel can avoid: the rounding of the result, the growth of rounding in a long sum, and the problem's
+own conditioning, which is how far shaken lies from golden.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+FINITE: Final = 1
+NAN: Final = 2
+POSITIVE: Final = 4  # +inf
+NEGATIVE: Final = 8  # -inf
+
+_GROUP: Final = 32  # fewest elements whose errors are pooled, so that one lucky element decides nothing
+_WINDOW: Final = 64  # elements pooled where a whole tensor would be the only group
+_STEP: Final = 1.5  # units that a shaken value is moved by at most, and one third of that at least
+_LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: few draws may all be lucky ones
+# What summing n terms in any order may lose, in units of the accumulator's last place; calibrated by simulation.
+_DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
+_WANDER: Final = (1.0, 128.0)  # of the shake, float32 and float64: times sqrt(n), at most; roundings are independent
+_COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; coarse inputs are often equal summands
+_VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
+
+# Operations that select, move or fill: their results are not rounded, so there is nothing to shake.
+# fmt: off
+_EXACT: Final = frozenset((
+    "_to_copy", "_unsafe_view", "abs", "amax", "amin", "arange", "bernoulli", "cat", "ceil", "clamp", "clamp_max",
+    "clamp_min", "clone", "constant_pad_nd", "copy", "cummax", "cummin", "detach", "embedding", "empty",
+    "empty_like", "empty_strided", "expand_copy", "eye", "fill", "flip", "floor", "full", "full_like", "gather",
+    "hardtanh", "index", "index_put", "index_select", "kthvalue", "lift_fresh", "masked_fill", "masked_scatter",
+    "max", "max_pool2d_with_indices", "maximum", "median", "min", "minimum", "neg", "new_empty", "new_full",
+    "new_ones", "new_zeros", "normal", "ones", "ones_like", "rand", "rand_like", "randn", "randn_like", "random",
+    "relu", "repeat", "repeat_interleave", "roll", "round", "scalar_tensor", "scatter", "select_backward",
+    "select_scatter", "sign", "slice_backward", "slice_scatter", "sort", "stack", "take", "take_along_dim",
+    "threshold_backward", "topk", "tril", "triu", "trunc", "uniform", "view_copy", "where", "zero", "zeros",
+    "zeros_like",
+))
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How a task, or `--kbench-tolerance`, sets the rule.
+
+    `elementwise` and `normwise` multiply eager's error, `ulps` counts units in the last place of the output's dtype at
+    golden's magnitude. `fixed` replaces the whole rule by |error| <= fixed + fixed * |golden|, without a norm (the
+    allclose rule of KernelBench and robust-kbench); integers stay exact even so.
+    """
+
+    elementwise: float = 4.0
+    normwise: float = 2.0
+    ulps: float = 2.0
+    fixed: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("elementwise", "normwise", "ulps", "fixed"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value >= 0.0):
+                raise ValueError(f"tolerance: {name} must be a finite number >= 0, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bound:
+    """What one output is allowed, element by element and as a whole.
+
+    `elementwise`: float64, golden's shape, > 0 (0 where the answer must be exact). `norm`: for the Euclidean norm of
+    the error over the elements that are finite on both sides; `None` where no norm is judged. `accepts`: uint8 bits
+    (FINITE, NAN, POSITIVE, NEGATIVE) per element; `None` when every element must be finite. `centre`: what finite
+    values are measured from, where that is not golden itself (golden is NaN or infinite, eager finite).
+    """
+
+    elementwise: Tensor
+    norm: float | None
+    accepts: Tensor | None = None
+    centre: Tensor | None = None
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which an honest kernel sums values of `dtype`: float32 for the half types, else itself."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def shake(values: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Inputs for `shaken`: each value moved by about one unit in the last place, up or down at random; float64.
+
+    The unit is that of the accumulator: a half-precision value is moved by a float32 unit. Honest half-precision
+    kernels convert to float32 first and keep the inputs exactly; a half-precision unit at an offset of 1e4 is larger
+    than the spread of the data, and a floor made from it lets zeros pass. Zeros move by nothing, integers and
+    non-finite values stay.
+    """
+    moved = values.to(torch.float64, copy=True)
+    if values.is_floating_point() and values.numel():
+        _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, generator)
+    return moved
+
+
+class Shaking(TorchDispatchMode):
+    """Run the reference in float64 under this for `shaken`: every rounded result moves by one unit, not inputs alone.
+
+    An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
+    is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
+    dtype; the unit is its accumulator's. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
+    of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
+
+    Afterwards `sums` says whether anything but such operations and pointwise ones ran.
+    """
+
+    def __init__(self, dtype: torch.dtype, generator: torch.Generator | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._unit = torch.finfo(accumulator(dtype)).eps
+        self._generator = generator
+        self.sums = False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        schema = func._schema
+        views = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
+        if views or schema.name.partition("::")[2].rstrip("_") in _EXACT:
+            return result
+        self.sums = self.sums or torch.Tag.pointwise not in func.tags
+        for each in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
+                _nudge(each, self._unit, self._generator)
+        return result
+
+
+def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> None:
+    """Move each float64 value by half to one and a half units, up or down at random, in place; inf and NaN stay.
+
+    Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.
+    """
+    device = values.device if generator is None else generator.device
+    with _disable_current_modes():  # or `shake`, called under `Shaking`, would be shaken itself
+        step = torch.rand(values.shape, generator=generator, device=device, dtype=torch.float64).sub_(0.5)
+        step.mul_(2.0).add_(step.sign().mul_(0.5))
+        values.mul_(step.to(values.device).mul_(unit).add_(1.0))
+
+
+def norm(values: Tensor) -> float:
+    """Euclidean norm of finite float64 values, safe where their squares overflow or underflow."""
+    flat = values.reshape(-1)
+    square = float(torch.dot(flat, flat))
+    if 1e-200 < square < math.inf:
+        return math.sqrt(square)
+    largest = float(flat.abs().amax()) if flat.numel() else 0.0
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    # Two divisions, because the reciprocal of a subnormal number is infinite.
+    flat = flat / largest
+    return math.sqrt(float(torch.dot(flat, flat))) * largest
+
+
+def bound(
+    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, *, terms: int | None = None
+) -> Bound:
+    """The bound of one output, by the three-way rule.
+
+    `golden` and `shaken`: float64 (for integer and bool outputs any dtype), `eager`: the output's own dtype; all of one
+    shape, on one device. `shaken=None` claims that the problem is perfectly conditioned. `terms`: how many terms
+    the task's longest sum may have, as far as is known: 1 where there is no sum, else the longest dimension of any
+    input, or the inputs per output if that is more. Golden's own longest dimension when not given, which is too few
+    where rows are reduced to numbers.
+
+    With u the spacing of the dtype at 1, u' that of its accumulator and |g| an element's magnitude, it is allowed
+
+        (elementwise/2 + ulps) u |g|  +  elementwise E  +  drift u' |g|  +  (1 + growth) S  +  smallest number
+
+    E is eager's error beyond half a u of its own magnitude, S the shake beyond 1.5 u', both as the maximum over the
+    element's neighbours: the smallest trailing block of dimensions with at least 32 elements, or 64 consecutive ones
+    where that block would be everything. What rounding explains stays relative to the element, so rows and elements of
+    different scale do not lend each other slack; only what rounding does not explain (cancellation) is shared, so an
+    element that eager got right by luck does not tighten its own bound.
+
+    drift and growth are what a sum in any order may lose: as sqrt(terms) where roundings are independent (Higham and
+    Mary, 2019), as terms where summands are alike and round the same way, each up to a limit. Where golden is smaller
+    than S, as where the truth is zero, every digit is noise, and growth is largest. The norm of the error is allowed
+    normwise times that of eager's error, plus that of the floor: ulps u |g|, the drift, the grown S.
+    """
+    if eager.is_complex():
+        raise TypeError("complex outputs are not judged; return the real and imaginary parts as two outputs")
+    if not eager.is_floating_point():
+        return Bound(torch.zeros(eager.shape, dtype=torch.float64, device=eager.device), None)
+    golden = golden.contiguous()
+    if not golden.numel():
+        return Bound(torch.zeros_like(golden), None if tolerance.fixed is not None else 0.0)
+    if tolerance.fixed is None:
+        made, reach = _three_way(golden, eager, shaken, tolerance, terms)
+    else:
+        magnitude = golden.abs()
+        reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
+        made = Bound(_fixed(magnitude, tolerance.fixed), None)
+        reach = reach if bool(eager.isfinite().all()) else math.nan
+    if reach <= torch.finfo(eager.dtype).max:
+        return made
+    return _with_patterns(golden, eager, shaken, tolerance, terms)
+
+
+def _three_way(
+    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None
+) -> tuple[Bound, float]:
+    """The rule for finite values, and the largest magnitude that golden and its bound may reach together.
+
+    The second is NaN or infinite if anything in golden, eager or shaken is, because these survive maximum and norm.
+    """
+    info = torch.finfo(eager.dtype)
+    unit, inner = info.eps, torch.finfo(accumulator(eager.dtype)).eps
+    if terms is None:
+        terms = max(golden.shape, default=1)
+    # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
+    smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
+    drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
+
+    magnitude = golden.abs()
+    largest = _pool(magnitude)
+    error = eager.to(torch.float64, copy=True, memory_format=torch.contiguous_format).sub_(golden)
+    eager_norm = norm(error)
+    floor_norm = (tolerance.ulps * unit + drift) * norm(golden) + smallest * math.sqrt(golden.numel())
+    shared = _pool(error.abs_().sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
+    if shaken is not None:
+        conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=_STEP * inner))
+        if unit == inner:
+            growth = min(_WANDER[0] * math.sqrt(terms - 1), _WANDER[1])
+        else:
+            growth = min(_COARSE[0] * (terms - 1), _COARSE[1])
+        void = min(_VOID[0] * (terms + 15), _VOID[1])
+        grown = torch.where(largest <= conditioning, 1.0 + max(void, growth), 1.0 + growth)
+        conditioning.mul_(grown)
+        floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
+        shared.add_(conditioning)
+    relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift
+    limit = (tolerance.normwise * eager_norm + floor_norm) * (1.0 + _LUCK / golden.numel())
+    reach = float(largest.amax()) * (1.0 + relative) + float(shared.add_(smallest).amax())
+    allowed = _spread(shared, magnitude.mul_(relative))
+    return Bound(allowed, limit), reach if math.isfinite(limit) else math.nan
+
+
+def _fixed(magnitude: Tensor, fixed: float) -> Tensor:
+    """The allclose rule's bound, in place; never 0, so that a ratio to it is a number."""
+    return magnitude.mul_(fixed).add_(fixed).clamp_(min=5e-324)
+
+
+def _block(shape: torch.Size) -> int | None:
+    """Elements in the smallest trailing block of dimensions with at least 32; None where that is the whole tensor."""
+    size = 1
+    for dimension in reversed(shape):
+        if size >= _GROUP:
+            return size
+        size *= dimension
+    return None
+
+
+def _pool(values: Tensor) -> Tensor:
+    """Maximum over each element's group, at least 0, with an allowance for few draws: one number per group."""
+    size = _block(values.shape)
+    if size is not None:
+        return values.view(-1, size).amax(1).clamp_(min=0.0).mul_(1.0 + _LUCK / size)
+    flat = values.view(-1)
+    whole = flat.numel() // _WINDOW * _WINDOW
+    if not whole:
+        return flat.amax(0, keepdim=True).clamp_(min=0.0).mul_(1.0 + _LUCK / flat.numel())
+    pooled = flat[:whole].view(-1, _WINDOW).amax(1)
+    if whole < flat.numel():
+        pooled = torch.cat([pooled, flat[-_WINDOW:].amax(0, keepdim=True)])
+    return pooled.clamp_(min=0.0).mul_(1.0 + _LUCK / _WINDOW)
+
+
+def _spread(pooled: Tensor, values: Tensor) -> Tensor:
+    """Add each group's number to its elements, in place; the inverse of `_pool`."""
+    size = _block(values.shape)
+    flat = values.view(-1)
+    if size is not None:
+        values.view(-1, size).add_(pooled.unsqueeze(1))
+    elif flat.numel() < _WINDOW:
+        flat.add_(pooled)
+    else:
+        whole = flat.numel() // _WINDOW
+        flat[: whole * _WINDOW].view(-1, _WINDOW).add_(pooled[:whole].unsqueeze(1))
+        if whole < pooled.numel():
+            flat[whole * _WINDOW :].add_(pooled[whole:])
+    return values
+
+
+def _with_patterns(
+    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None
+) -> Bound:
+    """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
+
+    Golden beyond the dtype's range stands for infinity of its sign. Where golden and eager agree on NaN or on an
+    infinity, that is demanded; where they differ either is accepted, and where eager alone is not finite (it
+    overflowed, golden did not) any non-finite value is. A finite value is measured from golden if golden is finite,
+    else from eager.
+    """
+    limit = torch.finfo(eager.dtype).max
+    wide = eager.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
+    golden_kind, eager_kind = kinds(golden), kinds(wide)
+    golden_finite, eager_finite = golden_kind == FINITE, eager_kind == FINITE
+    centre = torch.where(golden_finite, golden, torch.where(eager_finite, wide, torch.zeros_like(wide)))
+    # An element without a pair of finite values says nothing of the error, and must not be pooled into its group's.
+    wide = torch.where(eager_finite, wide, centre)
+    if shaken is not None:
+        shaken = torch.where(golden_finite & shaken.isfinite(), shaken, centre)
+    # Golden beyond the range is infinity to the dtype; a finite answer there is at best its largest number.
+    centre, wide = centre.clamp_(-limit, limit), wide.clamp_(-limit, limit)
+    if tolerance.fixed is None:
+        if shaken is not None:
+            shaken = shaken.clamp(-limit, limit)
+        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms)
+    else:
+        made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
+    infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)
+    none = torch.zeros_like(golden_kind)
+    # Halfway to the next number that does not exist is where rounding goes to infinity.
+    beyond = golden_finite & (golden.abs() >= limit * (1.0 + torch.finfo(eager.dtype).eps / 4))
+    near = golden_finite & (golden.abs() + made.elementwise > limit)
+    lost = golden_finite & ~beyond & ~eager_finite
+    accepts = torch.where(beyond, infinity, golden_kind) | eager_kind
+    accepts = accepts | torch.where(near, infinity, none) | torch.where(lost, none + (NAN | POSITIVE | NEGATIVE), none)
+    if bool((accepts == FINITE).all()):
+        return made
+    return Bound(made.elementwise, made.norm, accepts, centre)
+
+
+def kinds(values: Tensor) -> Tensor:
+    """Which of FINITE, NAN, POSITIVE, NEGATIVE each value is; uint8."""
+    found = torch.where(values.isnan(), NAN, FINITE)
+    found = torch.where(values == math.inf, POSITIVE, found)
+    return torch.where(values == -math.inf, NEGATIVE, found).to(torch.uint8)
