@@ -31,6 +31,7 @@ class Settings:
     tolerance: float | None = None
     timeout: float = 30.0
     build_timeout: float = 180.0
+    max_failures: int | None = None
     memory: int | None = None
     threads: int | None = None
     strict_sandbox: bool = False
@@ -162,6 +163,7 @@ OPTIONS = (
         str,
         "S",
     ),
+    Option("--kbench-maxfail", "max_failures", "give a candidate up after this many failures", _count, str, "N"),
     Option(
         "--kbench-memory",
         "memory",

@@ -1,0 +1,1 @@
+"""Kinds of evidence. Each module has `cases(task, settings)` and `check(bench, named) -> Record`."""

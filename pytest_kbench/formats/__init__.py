@@ -1,0 +1,1 @@
+"""Task files: each format turns a file into a `Task`."""

@@ -1,0 +1,200 @@
+"""The one door: `grade(task, candidate) -> Verdict`. No pytest in it; safe to call from threads, and awaitable.
+
+A `Grader` owns what is costly: the sandbox's preloaded parent, the cache of builds, and warm children. `grade` uses one
+Grader for the whole process; whoever wants a shorter life makes their own, as a context manager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from .build.cache import Store
+from .build.errors import CacheError
+from .candidate import Candidate
+from .case import Case, NamedCase
+from .checks import build, contract, correct
+from .checks.bench import Bench
+from .formats import native
+from .options import Settings
+from .record import CheckName, Reason, Record, Verdict
+from .sandbox.host import LayerReport, Sandbox, SandboxError
+from .task import Task
+
+CHECK_MODULES = {"build": build, "correct": correct, "contract": contract}
+PROBLEMS = (CacheError, SandboxError)
+WARM = 4
+
+HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)
+TIMEOUTS = 3
+
+CaseLike = NamedCase | Case | str
+
+
+class Grader:
+    """Grades candidates; keeps a few of them warm. Close it, or use it as a context manager."""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self._sandbox = Sandbox(strict=self.settings.strict_sandbox, threads=self.settings.threads)
+        self._store = Store(self.settings.cache)
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[tuple[str, ...], Bench] = OrderedDict()
+
+    def __enter__(self) -> Grader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every child and the sandbox."""
+        with self._lock:
+            idle, self._idle = list(self._idle.values()), OrderedDict()
+        for bench in idle:
+            bench.close()
+        self._sandbox.close()
+
+    def layers(self) -> LayerReport:
+        """Which layers of the sandbox hold on this machine, and which its kernel refuses."""
+        return self._sandbox.layers()
+
+    def grade(
+        self,
+        task: Task | Path | str,
+        candidate: Candidate | Path | str,
+        *,
+        checks: Sequence[CheckName] | None = None,
+        cases: Sequence[CaseLike] | None = None,
+        settings: Settings | None = None,
+    ) -> Verdict:
+        """Grade one candidate; see `grade`."""
+        settings = settings or self.settings
+        task = task if isinstance(task, Task) else native.load(Path(task))[0]
+        candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
+        with self._bench(task, candidate, settings) as bench:
+            return Verdict.of(tuple(_records(bench, checks or settings.checks, cases)))
+
+    @contextmanager
+    def _bench(self, task: Task, candidate: Candidate, settings: Settings) -> Iterator[Bench]:
+        """Lend a bench to one caller at a time; an idle one of the same task and sources is used again."""
+        key = (task.digest, str(candidate.path), _content(candidate), repr(settings))
+        with self._lock:
+            bench = self._idle.pop(key, None) or Bench(task, candidate, settings, self._sandbox, self._store)
+        try:
+            yield bench
+        except BaseException:
+            bench.close()
+            raise
+        with self._lock:
+            spare = self._idle.pop(key, None)
+            self._idle[key] = bench
+            oldest = self._idle.popitem(last=False)[1] if len(self._idle) > WARM else None
+        for each in (spare, oldest):
+            if each is not None:
+                each.close()
+
+
+class Patience:
+    """When to give a candidate up: it cannot be built or loaded, it hung three times, or it failed often enough."""
+
+    def __init__(self, max_failures: int | None) -> None:
+        self._failures_left = max_failures
+        self._timeouts_left = TIMEOUTS
+
+    def lost(self, record: Record) -> bool:
+        """Count one more record; whether the candidate's other cases have no point."""
+        self._timeouts_left -= record.reason is Reason.TIMEOUT
+        if self._failures_left is not None:
+            self._failures_left -= record.status == "failed"
+        return record.reason in HOPELESS or self._timeouts_left <= 0 or self._failures_left == 0
+
+
+def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike] | None) -> Iterator[Record]:
+    patience = Patience(bench.settings.max_failures)
+    for name in checks:
+        module = CHECK_MODULES[name]
+        for named in (
+            module.cases(bench.task, bench.settings) if cases is None or name == "build" else map(_named, cases)
+        ):
+            record = module.check(bench, named)
+            yield record
+            if patience.lost(record):
+                return
+
+
+def _named(case: CaseLike) -> NamedCase:
+    if isinstance(case, NamedCase):
+        return case
+    case = Case.parse(case) if isinstance(case, str) else case
+    return NamedCase("case", case)
+
+
+def _content(candidate: Candidate) -> str:
+    """A hash of everything that the candidate is made from, shared headers included."""
+    digest = hashlib.sha256()
+    headers = (each for folder in candidate.include for each in sorted(folder.rglob("*")))
+    for path in (*candidate.sources, *headers):
+        if path.is_file():
+            digest.update(os.fsencode(path) + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+_default: Grader | None = None
+_default_lock = threading.Lock()
+
+
+def _default_grader() -> Grader:
+    global _default
+    with _default_lock:
+        if _default is None:
+            _default = Grader()
+            atexit.register(_default.close)
+        return _default
+
+
+def grade(
+    task: Task | Path | str,
+    candidate: Candidate | Path | str,
+    *,
+    checks: Sequence[CheckName] | None = None,
+    cases: Sequence[CaseLike] | None = None,
+    settings: Settings | None = None,
+) -> Verdict:
+    """Grade a candidate against a task, and say what is right, wrong or unsupported, with evidence.
+
+    `task` is a `Task` or the path of a task file; `candidate` a path (or `Candidate`). `checks` is a choice of `build`,
+    `correct` and `contract` (default: all); `cases` limits the checks to these (as `--kbench-case` prints them).
+    The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
+
+    Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`
+    for a text that is no case, `CacheError` where builds cannot be kept, and `SandboxError` where no child can be
+    locked up as `settings.strict_sandbox` asks.
+
+    >>> verdict = grade("tasks/softmax.py", "candidates/softmax/naive.cpp")  # doctest: +SKIP
+    >>> verdict.outcome  # doctest: +SKIP
+    'passed'
+    """
+    return _default_grader().grade(task, candidate, checks=checks, cases=cases, settings=settings)
+
+
+async def grade_async(
+    task: Task | Path | str,
+    candidate: Candidate | Path | str,
+    *,
+    checks: Sequence[CheckName] | None = None,
+    cases: Sequence[CaseLike] | None = None,
+    settings: Settings | None = None,
+) -> Verdict:
+    """`grade`, awaited: it runs in a worker thread, so that an event loop goes on meanwhile."""
+    return await asyncio.to_thread(grade, task, candidate, checks=checks, cases=cases, settings=settings)
