@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # read when torch loads, which tests do in this process
 
 pytest_plugins = ["pytester"]
 

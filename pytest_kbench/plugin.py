@@ -1,0 +1,85 @@
+"""What pytest loads at every start: options, and the rule that candidates are never imported.
+
+Everything else waits for `--kbench`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .options import OPTIONS, OptionError, Settings
+
+if TYPE_CHECKING:
+    from .case import Case
+
+DEFAULT_CANDIDATES = "candidates"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The `kbench` group of `pytest --help`."""
+    group = parser.getgroup("kbench", "grade kernels (pytest-kbench)")
+    group.addoption("--kbench", action="store_true", help="grade the candidates of every task file")
+    for option in OPTIONS:
+        group.addoption(option.flag, metavar=option.metavar, default=None, help=option.help)
+    parser.addini("kbench_candidates", "folder of candidates, relative to the rootdir", default=DEFAULT_CANDIDATES)
+
+
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Refuse to collect inside the candidates: pytest would import a conftest.py that lies there."""
+    folder = _candidates(early_config)
+    for argument in early_config.known_args_namespace.file_or_dir or ():
+        path = (early_config.invocation_params.dir / str(argument).partition("::")[0]).resolve()
+        if path == folder or folder in path.parents:
+            raise pytest.UsageError(
+                f"{argument}: candidates are never imported here; grade them through their task: pytest tasks/ --kbench"
+            )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Candidate folders are never collected, with or without `--kbench`."""
+    return True if collection_path.resolve() == _candidates(config) else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """With `--kbench`: read the settings, and register the hooks that grade."""
+    config.addinivalue_line("markers", "kbench: a graded case of a kernel candidate (pytest-kbench)")
+    if config.getoption("--kbench"):
+        # Read when torch loads: threads that wait for work must not take the candidates' CPUs.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+        from .session import Run, Session
+        from .xdist import Seed
+
+        settings, case = _settings(config)
+        config.pluginmanager.register(Session(config, Run(settings, case)), "kbench-session")
+        if config.pluginmanager.hasplugin("xdist"):
+            config.pluginmanager.register(Seed(settings.seed), "kbench-xdist")
+
+
+def _settings(config: pytest.Config) -> tuple[Settings, Case | None]:
+    from .case import Case, CaseError
+
+    given = {option.flag: config.getoption(option.flag) for option in OPTIONS}
+    try:
+        values = {
+            option.field: option.value(text)
+            for option in OPTIONS
+            if option.field and (text := given[option.flag]) is not None
+        }
+        if "seed" not in values and hasattr(config, "workerinput"):
+            values["seed"] = int(config.workerinput["kbench_seed"], 16)
+        case = Case.parse(given["--kbench-case"]) if given["--kbench-case"] is not None else None
+    except (OptionError, CaseError) as error:
+        prefix = "--kbench-case: " if isinstance(error, CaseError) else ""
+        raise pytest.UsageError(f"{prefix}{error}") from None
+    wanted = given["--kbench-candidate"]
+    if wanted is not None and not any(folder.joinpath(wanted).exists() for folder in _candidates(config).glob("*/")):
+        raise pytest.UsageError(f"--kbench-candidate={wanted}: no task has a candidate of that name")
+    return Settings.read(values), case
+
+
+def _candidates(config: pytest.Config) -> Path:
+    return (config.rootpath / str(config.getini("kbench_candidates"))).resolve()

@@ -1,0 +1,1 @@
+"""Records as text. Nothing here grades, and nothing else formats."""

@@ -1,0 +1,68 @@
+"""The table at the end of a run: one line per candidate, read from its records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ..record import CHECKS, Reason, Record
+
+STRIDED = ("transposed", "sliced", "expanded")
+LAYOUT = re.compile(r"layout\([^)=]*=(\w+)")
+HEAD = ("task", "candidate", *CHECKS, "verdict")
+
+
+def table(records: Sequence[Record]) -> list[str]:
+    """Header and one row per candidate, sorted by task and name, failures' first reason at the end of the row."""
+    candidates = sorted({(record.task, record.candidate) for record in records})
+    rows = [HEAD, *(_row(*each, [r for r in records if (r.task, r.candidate) == each]) for each in candidates)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def layers(active: Sequence[str], refused: Mapping[str, str]) -> str:
+    """One line on the sandbox."""
+    return missing(refused) if refused else f"sandbox complete ({len(active)} layers)"
+
+
+def missing(refused: Mapping[str, str]) -> str:
+    """Which layers the kernel refuses, and why."""
+    return f"sandbox without {'; '.join(f'{name} ({why})' for name, why in refused.items())}"
+
+
+def _row(task: str, candidate: str, records: Sequence[Record]) -> tuple[str, ...]:
+    cells = (_cell([record for record in records if record.check == check]) for check in CHECKS)
+    return (task, candidate, *cells, _verdict(records))
+
+
+def _cell(records: Sequence[Record]) -> str:
+    """`ok`, `FAILED`, or passed of graded."""
+    graded = [record for record in records if record.status != "skipped"]
+    if not graded:
+        return "-"
+    passed = sum(record.status == "passed" for record in graded)
+    if len(graded) == 1 and graded[0].check == "build":
+        return "ok" if passed else "FAILED"
+    return f"{passed}/{len(graded)}"
+
+
+def _verdict(records: Sequence[Record]) -> str:
+    failed = [record for record in records if record.status == "failed"]
+    if failed:
+        reasons = dict.fromkeys(str(record.reason) for record in failed if record.reason)
+        return f"FAILED: {', '.join(reasons)}"
+    if all(record.status == "skipped" for record in records):
+        first = next(record for record in records)
+        return f"skipped: {first.reason}"
+    limits = takes(records)
+    return f"passed, {limits}" if limits else "passed"
+
+
+def takes(records: Sequence[Record]) -> str:
+    """What a candidate cleanly refused, in words: `dense only`, `not float16`."""
+    unsupported = [record for record in records if record.reason is Reason.UNSUPPORTED]
+    refused = dict.fromkeys(record.facts["refuses"] for record in unsupported if "refuses" in record.facts)
+    tried = {layout for record in records for layout in LAYOUT.findall(record.case or "") if layout in STRIDED}
+    if tried and tried <= set(refused):
+        return ", ".join(["dense only", *(f"not {each}" for each in refused if each not in tried)])
+    return ", ".join(f"not {each}" for each in refused)

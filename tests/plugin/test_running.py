@@ -1,0 +1,165 @@
+"""What a run says: verdicts, messages, the table, exit codes, and how to reproduce a failure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+
+def test_a_right_candidate_passes_everything_and_has_a_row_in_the_table(project):
+    project.candidates("right.py")
+    result = project.grade("-q")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        ["*= kbench =*", "task *candidate *build *correct *contract *verdict", "twice *right.py *ok *passed"]
+    )
+
+
+def test_a_failure_begins_with_the_verdict_and_ends_with_the_command_that_reproduces_it(project):
+    project.candidates("wrong.py")
+    result = project.grade("-k", "correct and odd and s0 and not wide", "-x")
+    assert result.ret == 1
+    lines = result.outlines
+    first = next(index for index, line in enumerate(lines) if line.startswith("wrong: "))
+    command = next(line for line in lines[first:] if line.startswith("pytest "))
+    assert re.search(r"FAILED tasks/twice.py::correct\[wrong.py:\S+\] - wrong: ", result.stdout.str())
+    again = project.run(*shlex.split(command)[1:])
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines([lines[first]])
+
+
+def test_a_build_failure_is_told_once_and_the_rest_is_skipped(project):
+    project.candidates("broken.py")
+    result = project.grade("-q")
+    result.stdout.fnmatch_lines(
+        ["does not load: ModuleNotFoundError: No module named 'nowhere'", "twice *broken.py *FAILED *FAILED: load"]
+    )
+    assert result.parseoutcomes()["failed"] == 1
+    assert result.ret == 1
+
+
+def test_a_build_failure_is_told_by_whichever_item_meets_it_first(project):
+    project.candidates("broken.py")
+    result = project.grade("-k", "contract")
+    assert result.parseoutcomes()["failed"] == 1
+    assert result.ret == 1
+
+
+def test_a_crash_fails_its_case_only(project):
+    project.candidates("crash.py", "right.py")
+    result = project.grade("-k", "correct and one and s0")
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == outcomes["passed"]
+    result.stdout.fnmatch_lines(["crashed: killed by SIGSEGV*", "twice *crash.py *FAILED: crashed"])
+
+
+def test_a_clean_refusal_of_a_layout_is_skipped_and_shown(project):
+    project.candidates("dense.py")
+    result = project.grade()
+    assert result.ret == 0
+    assert result.parseoutcomes()["skipped"] > 0
+    result.stdout.fnmatch_lines(["twice *dense.py *ok *passed, dense only"])
+
+
+def test_last_failed_runs_only_what_failed(project):
+    project.candidates("right.py", "wrong.py")
+    project.grade("-k", "s0 or build", "--kbench-seed=1")
+    result = project.grade("--lf", "-k", "s0 or build", "--kbench-seed=1")
+    assert "passed" not in result.parseoutcomes()
+    assert result.parseoutcomes()["failed"] > 0
+
+
+def test_a_candidate_is_selected_by_its_exact_name(project):
+    project.candidates("right.py", "wrong.py")
+    result = project.grade("--kbench-candidate=right.py", "-k", "build")
+    result.assert_outcomes(passed=1)
+
+
+def test_the_same_seed_gives_the_same_cases(project):
+    project.candidates("wrong.py")
+    texts = [
+        re.findall(
+            r"--kbench-case=[^']*", project.grade("--kbench-seed=5eed", "-k", "odd and s1 and spike").stdout.str()
+        )
+        for _ in range(2)
+    ]
+    assert texts[0] == texts[1] != []
+
+
+def test_a_fresh_run_has_a_fresh_seed(project):
+    project.candidates("right.py")
+    seeds = {re.search(r"seed ([0-9a-f]+)", project.grade("-k", "build").stdout.str())[1] for _ in range(2)}
+    assert len(seeds) == 2
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--kbench-seed=xyz", "--kbench-seed=xyz: a seed is 1 to 16 hexadecimal digits"),
+        ("--kbench-checks=speed", "--kbench-checks=speed: choose from build, correct, contract*"),
+        ("--kbench-tolerance=-1", "--kbench-tolerance=-1: a positive number is needed"),
+        ("--kbench-timeout=soon", "--kbench-timeout=soon: a positive number is needed"),
+        ("--kbench-memory=lots", "--kbench-memory=lots: write a size such as 512M or 8G"),
+        ("--kbench-threads=0", "--kbench-threads=0: a whole number from 1 to 4096 is needed"),
+        ("--kbench-sandbox=off", "--kbench-sandbox=off: choose auto or strict"),
+        ("--kbench-device=tpu", "--kbench-device=tpu: choose auto or cpu*"),
+        ("--kbench-case=rows=3", "--kbench-case: *no part of a case*"),
+        ("--kbench-candidate=nobody.py", "--kbench-candidate=nobody.py: no task has a candidate of that name"),
+    ],
+)
+def test_a_wrong_option_is_one_error_and_exit_code_4(project, option, message):
+    project.candidates("right.py")
+    result = project.grade(option)
+    assert result.ret == 4
+    assert len([line for line in result.errlines if line]) == 1
+    result.stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_a_case_that_does_not_fit_the_task_fails_and_says_how(project):
+    project.candidates("right.py")
+    result = project.grade("--kbench-case=dims(n=3) dtype(float32) seed(1)")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["task: twice cannot be graded on this case: dims: twice has (rows, columns), *"])
+
+
+def test_nothing_graded_is_exit_code_5(project):
+    project.candidates("right.py")
+    assert project.grade("-k", "nothing").ret == 5
+
+
+def test_ordinary_tests_beside_tasks_keep_pytests_own_code(project):
+    project.write("tasks/test_ordinary.py", "def test_it():\n    pass\n")
+    assert project.grade().ret == 0
+
+
+def test_marks_and_fixtures_work_as_for_any_test(project):
+    project.candidates("right.py")
+    project.write(
+        "conftest.py",
+        "import pytest\n@pytest.fixture(autouse=True)\ndef seen(request):\n    print('saw', request.node.name)\n",
+    )
+    result = project.grade("-m", "kbench", "-k", "build", "-s")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*saw build[[]right.py]*"])
+
+
+def test_workers_grade_the_same_cases_and_the_controller_prints_the_table(project):
+    project.candidates("right.py", "broken.py")
+    result = project.grade("-n2", "-k", "build or (one and s0)")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["twice *broken.py *FAILED*", "twice *right.py *ok *passed"])
+
+
+def test_a_bug_of_ours_is_exit_code_3(project, monkeypatch):
+    project.candidates("right.py")
+    monkeypatch.setattr("pytest_kbench.session.Run.grade", lambda self, planned: 1 / 0)
+    assert project.grade("-k", "build").ret == 3
+
+
+def test_help_lists_the_options_in_a_group_of_their_own(project):
+    result = project.run("--help")
+    result.stdout.fnmatch_lines(
+        ["grade kernels (pytest-kbench):", "*--kbench *grade the candidates of every task file"]
+    )
