@@ -56,9 +56,7 @@ def per_case(place: Path) -> None:
         kernel = milliseconds(lambda: torch.softmax(values, -1), 200)
         grader.grade(place / "softmax.py", place / "mine.py", checks=["build"])
         grader.grade(place / "softmax.py", place / "mine.py", checks=["correct"])
-        start = time.perf_counter()
         verdict = grader.grade(place / "softmax.py", place / "mine.py", checks=["correct"])
-        total = (time.perf_counter() - start) * 1e3 / len(verdict.records)
     assert verdict.outcome == "passed", verdict.message
     stages = {
         name: statistics.median(record.seconds[name] * 1e3 for record in verdict.records)
@@ -67,12 +65,11 @@ def per_case(place: Path) -> None:
     print(f"\nper case, 65,536 float32 elements, {len(verdict.records)} cases (median ms)")
     for name, spent in stages.items():
         print(f"  {name:<12}{spent:8.3f}")
-    print(f"  {'mean total':<12}{total:8.3f}")
-    own = stages["reference"] + kernel
-    overhead = statistics.median(
-        sum(record.seconds.values()) * 1e3 - record.seconds["reference"] * 1e3 - kernel for record in verdict.records
-    )
-    print(f"  reference and candidate's own time {own:.3f}; overhead {overhead:.3f} (goal: <= 1)")
+    print(f"  reference and the candidate's own time {stages['reference'] + kernel:.3f}")
+    overheads = [
+        record.seconds["total"] * 1e3 - record.seconds["reference"] * 1e3 - kernel for record in verdict.records
+    ]
+    print(f"  overhead, total less these: {statistics.median(overheads):.3f} (goal: <= 1)")
 
 
 def per_child(place: Path, count: int) -> None:

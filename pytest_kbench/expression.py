@@ -9,6 +9,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 _BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -61,15 +62,21 @@ class Expression:
             raise ExpressionError(f"{self.text!r} divides by zero for {dict(dims)}") from None
 
     def _tree(self) -> ast.Expression:
-        try:
-            return ast.parse(self.text.strip(), mode="eval")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise ExpressionError(f"{self.text!r} is not an expression over dimensions") from None
+        return _parse(self.text)
 
 
+@cache
 def shape(text: str) -> tuple[Expression, ...]:
     """Read a shape, one expression per dimension, separated by spaces: `"b kv*group sq d"`. `""` is a 0-D tensor."""
     return tuple(Expression(part) for part in text.split())
+
+
+@cache
+def _parse(text: str) -> ast.Expression:
+    try:
+        return ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(f"{text!r} is not an expression over dimensions") from None
 
 
 def _check(node: ast.AST, text: str) -> None:

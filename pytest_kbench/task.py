@@ -81,6 +81,7 @@ class Task:
     - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
       vendor library calls are; `deterministic` — whether repeats must agree bit by bit.
     - `require` — layouts and dtypes that may not be refused.
+    - `digest` — a hash of the declaration and of its functions' sources (64 hex digits).
 
     Raises `TaskError` when a field is wrong. `name` and `path` are set by whoever loads the task's file.
     """
@@ -111,6 +112,7 @@ class Task:
     require: Sequence[str] = ()
     name: str = ""
     path: Path | None = None
+    digest: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
         def put(key: str, value: object) -> None:
@@ -129,10 +131,11 @@ class Task:
         _check_arguments(self)
         _check_dimensions(self)
         _check_choices(self)
+        put("digest", _digest(self))
 
     def __repr__(self) -> str:
         shown = [self.function.__name__, f"args={list(self.args)!r}"]
-        for each in fields(self)[2:-2]:
+        for each in fields(self)[2:-3]:
             value = getattr(self, each.name)
             if value != each.default and value not in ({}, ()):
                 shown.append(f"{each.name}={written(value)}")
@@ -162,13 +165,6 @@ class Task:
     def dimensions(self) -> tuple[str, ...]:
         """Every dimension, in order of appearance in the arguments."""
         return tuple(dict.fromkeys(name for text in _expressions(self) for name in text.names))
-
-    @property
-    def digest(self) -> str:
-        """A hash of the declaration and of its functions' sources (hex, 64 digits)."""
-        functions = (self.function, self.golden, self.inputs, *self.baselines.values())
-        text = "\n".join([repr(self), *(_source(each) for each in functions if each is not None)])
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def located(self, path: Path) -> Task:
         """The same task, named after its file."""
@@ -342,6 +338,12 @@ def _check_choices(task: Task) -> None:
 
 def _positive(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+
+
+def _digest(task: Task) -> str:
+    functions = (task.function, task.golden, task.inputs, *task.baselines.values())
+    text = "\n".join([repr(task), *(_source(each) for each in functions if each is not None)])
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _source(function: Callable[..., Any]) -> str:

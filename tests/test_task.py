@@ -11,10 +11,10 @@ import pytest_kbench.argument
 import pytest_kbench.task
 import pytest_kbench.values
 from pytest_kbench import Dim, Optional, Param, Scalar, Task, TaskError, Tensor, integers, normal
-from pytest_kbench.case import Case
+from pytest_kbench.case import Call, Case
 from pytest_kbench.formats import native
 from pytest_kbench.oracle.coverage import fixed_cases
-from pytest_kbench.oracle.golden import golden
+from pytest_kbench.oracle.golden import Golden, eager, golden
 from pytest_kbench.oracle.inputs import Placed, draw
 
 HERE = Path(__file__).parent
@@ -44,6 +44,11 @@ def declared(**changes) -> Task:
     return Task(op, **{**fields, **changes})
 
 
+def truth_of(task: Task, call: Call) -> Golden:
+    arguments = draw(task, call)
+    return golden(task, arguments, call.dtype, call.seed, eager(task, arguments))
+
+
 def test_every_task_is_named_after_its_file(task):
     assert task.path is not None
     assert task.name == task.path.stem
@@ -63,7 +68,7 @@ def test_a_task_hashes_by_what_it_declares():
 def test_cases_are_drawn_and_have_a_golden(task):
     for named in fixed_cases(task, "cpu", seed=1)[::7]:
         (call,) = named.case.calls
-        truth = golden(task, draw(task, call), call.dtype, call.seed)
+        truth = truth_of(task, call)
         assert all(each.dtype in (torch.float64, torch.int64, torch.bool) for each in truth.golden)
         assert [each.shape for each in truth.golden] == [each.shape for each in truth.eager]
 
@@ -76,7 +81,7 @@ def test_every_case_round_trips_through_its_text(task):
 def test_the_mean_over_nothing_is_nan_in_golden_as_in_eager():
     task = native.load(HERE / "tasks" / "cross_entropy.py")[0]
     call = next(named.case.calls[0] for named in fixed_cases(task, "cpu", 1) if named.id.startswith("empty"))
-    truth = golden(task, draw(task, call), call.dtype, call.seed)
+    truth = truth_of(task, call)
     assert truth.golden[0].isnan()
     assert truth.eager[0].isnan()
 

@@ -6,7 +6,8 @@ A child that dies is replaced at the next call; the other cases go on. A bench s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -16,8 +17,10 @@ from ..candidate import Candidate
 from ..case import Call
 from ..expression import shape
 from ..options import Settings
-from ..oracle.golden import Golden, golden
+from ..oracle.coverage import derive, fixed_cases
+from ..oracle.golden import Eager, Golden, eager, golden
 from ..oracle.inputs import Arguments, Placed, draw
+from ..oracle.tolerance import Bound, Tolerance, bound
 from ..record import Reason
 from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Returned, Sandbox, TensorArgument, ValueArgument
 from ..task import Task
@@ -37,12 +40,14 @@ class Stages(dict[str, float]):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A call ready to be made: its arguments, and the truth about it."""
+class Answer:
+    """One call: its arguments, the truth about it with what is allowed, and what the child gave."""
 
     call: Call
     arguments: Arguments
     truth: Golden
+    bounds: tuple[Bound, ...]
+    returned: Returned | Failure
 
 
 @dataclass(slots=True)
@@ -57,10 +62,14 @@ class Bench:
     _program: Program | Failure | None = None
     _child: Child | None = None
     _taken: dict[str, bool] = field(default_factory=dict)
-    _held: int = 0
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "kbench-call"))
 
     def close(self) -> None:
-        """End the child, if one runs."""
+        """End the child, if one runs, and the thread that waits for it."""
+        self._end_child()
+        self._thread.shutdown(wait=False)
+
+    def _end_child(self) -> None:
         if self._child is not None:
             self._child.close()
             self._child = None
@@ -75,7 +84,7 @@ class Bench:
         if isinstance(self._program, Failure):
             return self._program
         if self._child is None or not self._child.alive:
-            self.close()
+            self._end_child()
             started = self.sandbox.start(self._program, self.limits, time.monotonic() + self.settings.build_timeout)
             if isinstance(started, Failure):
                 if started.reason in (Reason.LOAD, Reason.BINDING):
@@ -90,23 +99,42 @@ class Bench:
         limits = Limits() if self.settings.memory is None else Limits(memory_bytes=self.settings.memory)
         return replace(limits, threads=self.settings.threads)
 
-    def prepare(self, call: Call, stages: Stages | None = None) -> Prepared:
-        """Draw the arguments of a call and compute the truth about it. Raises `CaseError` and `ReferenceFailed`."""
+    def call(self, call: Call, hold: int, stages: Stages | None = None) -> Answer:
+        """Make one call in the child, and find out the truth about it meanwhile.
+
+        Outputs are held in the child under the number `hold`. Raises `CaseError` and `ReferenceFailed`.
+        """
         stages = Stages() if stages is None else stages
         with stages.timed("inputs"):
             arguments = draw(self.task, call)
         with stages.timed("reference"):
-            return Prepared(call, arguments, golden(self.task, arguments, call.dtype, call.seed))
+            plain = eager(self.task, arguments)
+        pending = self._thread.submit(self._send, arguments, plain, hold)
+        try:
+            with stages.timed("reference"):
+                truth = golden(self.task, arguments, call.dtype, call.seed, plain)
+            with stages.timed("bound"):
+                made = zip(truth.golden, truth.eager, truth.shaken, truth.terms, strict=True)
+                rule = self._tolerance
+                bounds = tuple(bound(golden, eager, shaken, rule, terms=terms) for golden, eager, shaken, terms in made)
+        finally:
+            with stages.timed("wait"):
+                returned = pending.result()
+        return Answer(call, arguments, truth, bounds, returned)
 
-    def call(self, prepared: Prepared, hold: int) -> Returned | Failure:
-        """Make one call in the child; its outputs are held there under the number `hold`."""
+    def _send(self, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
         child = self.child()
         if isinstance(child, Failure):
             return child
-        truth = prepared.truth
-        outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in truth.eager[: truth.returned]]
-        arguments = [_sent(each) for each in prepared.arguments]
-        return child.call(arguments, outputs, seconds=self.settings.timeout, hold=hold)
+        outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
+        return child.call([_sent(each) for each in arguments], outputs, seconds=self.settings.timeout, hold=hold)
+
+    @property
+    def _tolerance(self) -> Tolerance:
+        given = self.task.tolerance if self.settings.tolerance is None else self.settings.tolerance
+        if isinstance(given, Mapping):
+            return Tolerance(**given)
+        return Tolerance() if given is None else Tolerance(fixed=float(given))
 
     def release(self) -> None:
         """End of a case: the child may forget the outputs it holds."""
@@ -116,14 +144,12 @@ class Bench:
     def takes(self, dtype: str) -> bool:
         """Whether a plain call in this dtype (a small dense shape, normal values) goes through without an exception."""
         if dtype not in self._taken:
-            returned = self.call(self.prepare(self._plain_call(dtype)), hold=0)
+            returned = self.call(self._plain_call(dtype), hold=0).returned
             self.release()
             self._taken[dtype] = not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)
         return self._taken[dtype]
 
     def _plain_call(self, dtype: str) -> Call:
-        from ..oracle.coverage import derive, fixed_cases
-
         calls = [named.case.calls[0] for named in fixed_cases(self.task, self.settings.device, self.settings.seed)]
         full = [each for each in calls if _is_full(self.task, each)] or calls
         smallest = min(full, key=lambda each: sum(size for _, size in each.dims))

@@ -6,7 +6,7 @@ are the bytes in the grader's own copies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -16,11 +16,10 @@ from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import Placed, Plain
 from ..oracle.message import explain, explain_failure
-from ..oracle.tolerance import Tolerance, bound
 from ..record import CheckName, Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, OutputClaim, Returned
 from ..task import Task
-from .bench import Bench, Prepared, Stages
+from .bench import Answer, Bench, Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,8 @@ class Finding:
 def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     """Grade one case of a check."""
     stages = Stages()
-    found = _run(bench, named.case, stages)
+    with stages.timed("total"):
+        found = _run(bench, named.case, stages)
     record = Record(
         bench.task.name,
         bench.candidate.name,
@@ -60,68 +60,63 @@ class Passed:
 
 
 def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
-    earlier: list[tuple[Prepared, Returned]] = []
+    answers: list[Answer] = []
     comparisons: list[Comparison] = []
     try:
         for index, call in enumerate(case.calls):
-            prepared = bench.prepare(call, stages)
-            returned = bench.call(prepared, hold=index)
-            if isinstance(returned, Failure):
-                return _refusal(bench, prepared, returned) or _failed(bench, prepared, returned)
-            for stage, seconds in returned.seconds.items():
+            answer = bench.call(call, hold=index, stages=stages)
+            if isinstance(answer.returned, Failure):
+                return _refusal(bench, answer, answer.returned) or _failed(answer, answer.returned)
+            for stage, seconds in answer.returned.seconds.items():
                 stages[stage] = stages.get(stage, 0.0) + seconds
             with stages.timed("compare"):
-                finding = _judge(bench, prepared, returned)
-            if isinstance(finding, Finding):
-                return _in_call(finding, index, case)
-            comparisons += finding
-            earlier.append((prepared, returned))
-        with stages.timed("reread"):
-            return _still_right(bench, earlier) or Passed(tuple(comparisons))
+                found = _judge(bench.task, answer, answer.returned)
+            if isinstance(found, Finding):
+                return _in_call(found, index, case)
+            comparisons += found
+            answers.append(answer)
+        return _still_right(bench, answers) or Passed(tuple(comparisons))
     except (CaseError, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be graded on this case: {error}")
     finally:
         bench.release()
 
 
-def _judge(bench: Bench, prepared: Prepared, returned: Returned) -> list[Comparison] | Finding:
-    task, truth = bench.task, prepared.truth
-    if problem := _structure(task, prepared, returned.claims):
-        return Finding(Reason.STRUCTURE, explain_failure(Reason.STRUCTURE, problem, _inputs(prepared)))
-    for reason, names, what in (
-        (Reason.OUT_OF_BOUNDS, returned.overran, "memory beside {} was written"),
-        (Reason.INPUTS_CHANGED, returned.changed, "{} was written; the task does not declare it in_place"),
-        (
-            Reason.ALIASING,
-            [name for claim in returned.claims for name in claim.aliases],
-            "an output shares memory with {}",
-        ),
-    ):
-        if names:
-            return Finding(reason, explain_failure(reason, what.format(", ".join(names)), _inputs(prepared)))
-    written = [returned.in_place[name] for name in task.in_place if name in returned.in_place]
+def _judge(task: Task, answer: Answer, returned: Returned) -> list[Comparison] | Finding:
+    for reason, problem in _breaches(task, answer, returned):
+        return Finding(reason, explain_failure(reason, problem, _inputs(answer)))
+    truth = answer.truth
+    written = (returned.in_place[name] for name in task.in_place if name in returned.in_place)
     actual = [each for each in (*returned.outputs, *written) if each is not None]
-    rule = _tolerance(bench)
-    made = zip(truth.golden, truth.eager, truth.shaken, truth.terms, strict=True)
-    bounds = [bound(golden, eager, shaken, rule, terms=terms) for golden, eager, shaken, terms in made]
-    comparisons = [
-        compare(each, golden, allowed, output=index)
-        for index, (each, golden, allowed) in enumerate(zip(actual, truth.golden, bounds, strict=True))
-    ]
+    judged = zip(actual, truth.golden, answer.bounds, strict=True)
+    comparisons = [compare(each, golden, allowed, output=index) for index, (each, golden, allowed) in enumerate(judged)]
     if all(each.ok for each in comparisons):
         return comparisons
-    reason = (
-        Reason.WRONG
-        if any(each.wrong for each in comparisons) or not any(each.nonfinite for each in comparisons)
-        else Reason.NONFINITE
-    )
+    strange = any(each.nonfinite for each in comparisons) and not any(each.wrong for each in comparisons)
     shapes = [tuple(each.shape) for each in truth.eager]
     text = explain(comparisons, shapes=shapes, dtypes=[_name(each.dtype) for each in truth.eager])
-    return Finding(reason, f"{text}\n{_inputs(prepared)}", comparisons=tuple(comparisons))
+    reason = Reason.NONFINITE if strange else Reason.WRONG
+    return Finding(reason, f"{text}\n{_inputs(answer)}", comparisons=tuple(comparisons))
 
 
-def _structure(task: Task, prepared: Prepared, claims: Sequence[OutputClaim]) -> str | None:
-    expected = prepared.truth.eager[: prepared.truth.returned]
+def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[Reason, str]]:
+    """What an answer breaks of the contract, before its values are looked at."""
+    if problem := _structure(task, answer.truth.eager[: len(returned.outputs)], returned.claims):
+        yield Reason.STRUCTURE, problem
+    if any(each is None for each in returned.outputs):
+        yield Reason.PROTOCOL, "an output was announced that did not come"
+    if returned.overran:
+        yield Reason.OUT_OF_BOUNDS, f"memory beside {', '.join(returned.overran)} was written"
+    if returned.changed:
+        yield (
+            Reason.INPUTS_CHANGED,
+            f"{', '.join(returned.changed)} was written, which the task does not declare in_place",
+        )
+    if shared := {name for claim in returned.claims for name in claim.aliases} - set(task.in_place):
+        yield Reason.ALIASING, f"an output shares memory with {', '.join(sorted(shared))}"
+
+
+def _structure(task: Task, expected: Sequence[torch.Tensor], claims: Sequence[OutputClaim]) -> str | None:
     if len(claims) != len(expected):
         return f"{len(claims)} outputs came back, {len(expected)} are due"
     for index, (claim, want) in enumerate(zip(claims, expected, strict=True)):
@@ -164,20 +159,18 @@ def _separate(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def _still_right(bench: Bench, earlier: Sequence[tuple[Prepared, Returned]]) -> Finding | None:
-    if len(earlier) < 2:
-        return None
-    child = bench.child()
-    if isinstance(child, Failure):
-        return _failed(bench, earlier[-1][0], child)
-    for index, (prepared, returned) in enumerate(earlier[:-1]):
-        again = child.reread(index, seconds=bench.settings.timeout)
+def _still_right(bench: Bench, answers: Sequence[Answer]) -> Finding | None:
+    """Read the outputs of all calls but the last again: they must be what they were."""
+    for index, answer in enumerate(answers[:-1]):
+        child = bench.child()
+        again = child if isinstance(child, Failure) else child.reread(index, seconds=bench.settings.timeout)
         if isinstance(again, Failure):
-            return _failed(bench, prepared, again)
-        for before, after in zip(returned.outputs, again, strict=True):
+            return _failed(answer, again)
+        assert isinstance(answer.returned, Returned)
+        for before, after in zip(answer.returned.outputs, again, strict=True):
             if before is None or after is None or not torch.equal(_bits(before), _bits(after)):
                 what = f"the output of call {index + 1} changed during a later call; it must stay what it was"
-                return Finding(Reason.OUTPUTS_CHANGED, explain_failure(Reason.OUTPUTS_CHANGED, what, _inputs(prepared)))
+                return Finding(Reason.OUTPUTS_CHANGED, explain_failure(Reason.OUTPUTS_CHANGED, what, _inputs(answer)))
     return None
 
 
@@ -185,48 +178,30 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(-1).view(torch.uint8)
 
 
-def _failed(bench: Bench, prepared: Prepared, failure: Failure) -> Finding:
-    if failure.reason in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE):
-        return Finding(failure.reason, explain_failure(failure.reason, failure.message, failure.detail))
-    detail = f"{failure.detail}\n{_inputs(prepared)}".strip("\n")
+def _failed(answer: Answer, failure: Failure) -> Finding:
+    built = failure.reason not in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE)
+    detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n") if built else failure.detail
     return Finding(failure.reason, explain_failure(failure.reason, failure.message, detail))
 
 
-def _refusal(bench: Bench, prepared: Prepared, failure: Failure) -> Finding | None:
+def _refusal(bench: Bench, answer: Answer, failure: Failure) -> Finding | None:
     """Whether an exception is a clean refusal: of a layout or of a dtype (skipped), or of a shape or value (failed)."""
     if failure.reason is not Reason.RAISED:
         return None
-    task, call = bench.task, prepared.call
+    task, call = bench.task, answer.call
     refused: str | None = None
-    if call.layouts:
-        dense = replace(call, layouts=())
-        if isinstance(bench.call(bench.prepare(dense), hold=0), Returned):
-            refused = call.layouts[0][1]
-    if refused is None and not bench.takes(call.dtype):
+    if call.layouts and isinstance(bench.call(replace(call, layouts=()), hold=0).returned, Returned):
+        refused = call.layouts[0][1]
+    elif not bench.takes(call.dtype):
         if not any(bench.takes(dtype) for dtype in task.dtypes):
             return None  # it never works: that is no refusal
         refused = call.dtype
     if refused is not None and refused not in task.require:
-        return Finding(
-            Reason.UNSUPPORTED, f"does not take {refused}: {failure.message}", "skipped", facts={"refuses": refused}
-        )
+        text = f"does not take {refused}: {failure.message}"
+        return Finding(Reason.UNSUPPORTED, text, "skipped", facts={"refuses": refused})
     what = f"{refused} is required by the task" if refused else "it refused a shape or value inside the declared ranges"
-    return Finding(
-        Reason.UNSUPPORTED,
-        explain_failure(Reason.UNSUPPORTED, f"{what}: {failure.message}", f"{failure.detail}\n{_inputs(prepared)}"),
-    )
-
-
-def _tolerance(bench: Bench) -> Tolerance:
-    if bench.settings.tolerance is not None:
-        return Tolerance(fixed=bench.settings.tolerance)
-    match bench.task.tolerance:
-        case None:
-            return Tolerance()
-        case Mapping() as parts:
-            return Tolerance(**parts)
-        case fixed:
-            return Tolerance(fixed=float(fixed))
+    detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n")
+    return Finding(Reason.UNSUPPORTED, explain_failure(Reason.UNSUPPORTED, f"{what}: {failure.message}", detail))
 
 
 def _in_call(finding: Finding, index: int, case: Case) -> Finding:
@@ -235,11 +210,11 @@ def _in_call(finding: Finding, index: int, case: Case) -> Finding:
     return replace(finding, message=f"{finding.message}\nin call {index + 1} of {len(case.calls)}")
 
 
-def _inputs(prepared: Prepared) -> str:
+def _inputs(answer: Answer) -> str:
     """The arguments, one line each."""
-    layouts, plans = dict(prepared.call.layouts), dict(prepared.call.plans)
+    layouts, plans = dict(answer.call.layouts), dict(answer.call.plans)
     lines = []
-    for each in prepared.arguments:
+    for each in answer.arguments:
         if isinstance(each, Plain):
             lines.append(f"{each.name} = {each.value!r}")
         else:

@@ -27,14 +27,13 @@ class Golden:
     """Per output: float64 values (integers as they are), what eager gives, and golden of shaken inputs.
 
     `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing. Outputs
-    are what the function returns (`returned` of them), then the arguments that it writes in place.
+    are what the function returns, then the arguments that it writes in place.
     """
 
     golden: tuple[torch.Tensor, ...]
     eager: tuple[torch.Tensor, ...]
     shaken: tuple[torch.Tensor, ...]
     terms: tuple[int, ...]
-    returned: int
 
 
 class Double(TorchDispatchMode):
@@ -56,22 +55,31 @@ class Double(TorchDispatchMode):
         return tree_map_only(torch.Tensor, lambda each: each.double() if each.dtype in LOWER else each, result)
 
 
-def golden(task: Task, arguments: Arguments, dtype: str, seed: int) -> Golden:
-    """Run the reference three times on private copies of the arguments, for a case of this dtype.
+@dataclass(frozen=True, slots=True)
+class Eager:
+    """What the reference gives in the working dtype: `outputs`, of which the first `returned` are returned."""
 
-    Raises `ReferenceFailed`.
-    """
+    outputs: tuple[torch.Tensor, ...]
+    returned: int
+
+
+def eager(task: Task, arguments: Arguments) -> Eager:
+    """Run the reference as it is, on private copies of the arguments. Raises `ReferenceFailed`."""
+    return _run(task, task.function, arguments, lambda each: each.values.clone())
+
+
+def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager) -> Golden:
+    """Run the reference in float64, and once more shaken, for a case of this dtype. Raises `ReferenceFailed`."""
     truth = task.golden or task.function
     generator = torch.Generator().manual_seed(derive(seed, "shake"))
-    eager = _run(task, task.function, arguments, lambda each: each.values.clone())
     with Double():  # type: ignore[no-untyped-call]  # torch's
-        exact = _run(task, truth, arguments, lambda each: _double(each.values))
+        exact = _run(task, truth, arguments, lambda each: _double(each.values)).outputs
         with Shaking(getattr(torch, dtype), generator) as shaking:
-            shaken = _run(task, truth, arguments, lambda each: _shaken(each.values, generator))
-    if [each.shape for each in exact[0]] != [each.shape for each in eager[0]]:
+            shaken = _run(task, truth, arguments, lambda each: _shaken(each.values, generator)).outputs
+    if not [each.shape for each in exact] == [each.shape for each in shaken] == [each.shape for each in eager.outputs]:
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
-    terms = tuple(_terms(arguments, each) if shaking.sums else 1 for each in exact[0])
-    return Golden(exact[0], eager[0], shaken[0], terms, eager[1])
+    terms = tuple(_terms(arguments, each) if shaking.sums else 1 for each in exact)
+    return Golden(exact, eager.outputs, shaken, terms)
 
 
 def _terms(arguments: Arguments, output: torch.Tensor) -> int:
@@ -83,7 +91,7 @@ def _terms(arguments: Arguments, output: torch.Tensor) -> int:
 
 def _run(
     task: Task, function: Callable[..., Any], arguments: Arguments, take: Callable[[Placed], torch.Tensor]
-) -> tuple[tuple[torch.Tensor, ...], int]:
+) -> Eager:
     taken = {each.name: take(each) if isinstance(each, Placed) else each.value for each in arguments}
     try:
         with torch.no_grad():
@@ -94,7 +102,7 @@ def _run(
     outputs = (*returned, *(taken[name] for name in task.in_place if taken[name] is not None))
     if not all(isinstance(each, torch.Tensor) for each in outputs):
         raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")
-    return tuple(each.detach() for each in outputs), len(returned)
+    return Eager(tuple(each.detach() for each in outputs), len(returned))
 
 
 def _double(values: torch.Tensor) -> torch.Tensor:

@@ -87,6 +87,9 @@ def _write_through(target: torch.Tensor, values: torch.Tensor) -> None:
     target.copy_(values)
 
 
+_SPARE_BYTES = 64 << 20  # of released buffers that are kept for later calls
+
+
 class Child:
     """One candidate, loaded in a process of its own. For one thread at a time."""
 
@@ -96,6 +99,7 @@ class Child:
         self._program = program
         self._slots: dict[int, _Slot] = {}
         self._held: dict[int, list[_Waiting]] = {}
+        self._spare: list[SharedBuffer] = []
         self._new: list[SharedBuffer] = []
         self._drop: list[int] = []
 
@@ -182,11 +186,11 @@ class Child:
         return tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=False))
 
     def release(self) -> None:
-        """Forget held outputs and their buffers; the child is told with the next call."""
-        for waiting in self._held.values():
-            for each in waiting:
-                self._retire(each.buffer)
+        """Forget held outputs; the child is told with the next call. Later calls use their buffers again."""
+        self._spare += [each.buffer for waiting in self._held.values() for each in waiting]
         self._held.clear()
+        while sum(each.size for each in self._spare) > _SPARE_BYTES:
+            self._retire(self._spare.pop(0))
 
     def close(self) -> None:
         """Kill it, and all that it started."""
@@ -196,17 +200,22 @@ class Child:
         self._new = []
         self._slots.clear()
         self._held.clear()
+        self._spare.clear()
 
     # Placing.
 
     def _buffer(self, known: SharedBuffer | None, used: int) -> SharedBuffer:
-        """The known buffer if `used` bytes fit, else a new one."""
+        """The known buffer if `used` bytes fit, else a spare one, else a new one."""
         if known is None or known.capacity < used:
             if known is not None:
                 self._retire(known)
-            known = SharedBuffer(used)
-            self._connection.shared_bytes += known.size
-            self._new.append(known)
+            known = next((each for each in self._spare if each.capacity >= used), None)
+            if known is not None:
+                self._spare.remove(known)
+            else:
+                known = SharedBuffer(used)
+                self._connection.shared_bytes += known.size
+                self._new.append(known)
         known.arrange(used)
         return known
 
