@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-from .values import Distribution, Integers, Masks, Normal, UniformFanIn, normal, uniform
+from .values import MASKS, Distribution, Integers, Masks, Normal, UniformFanIn, normal, uniform
 
 NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -177,8 +177,10 @@ def check_tensor(tensor: Tensor | Param, names: Container[str]) -> None:
             raise TaskError(
                 f"{where}.{key}", f"{each.of!r} is no tensor argument", "Name the weight whose fan-in counts"
             )
-        if isinstance(each, Masks) and (tensor.dtype != "bool" or not each.kinds):
-            raise TaskError(f"{where}.{key}", "masks are boolean and of at least one kind", 'Write dtype="bool"')
+        if isinstance(each, Masks) and (tensor.dtype != "bool" or len(tensor.shape.split()) < 2):
+            raise TaskError(f"{where}.{key}", "masks are boolean, of rows and columns", 'Write "b sq sk", dtype="bool"')
+        if isinstance(each, Masks) and (not each.kinds or set(each.kinds) - set(MASKS)):
+            raise TaskError(f"{where}.{key}", f"{each!r} is unknown", f"Choose from: {', '.join(MASKS)}")
     exact = (tensor.dtype or "float32") not in FLOATS
     if exact and (not distributions or any(isinstance(each, Normal) for each in distributions)):
         raise TaskError(

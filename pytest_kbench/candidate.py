@@ -5,6 +5,7 @@ Finding candidates reads names only. Nothing here imports or compiles one: only 
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,10 @@ INCLUDE = "_include"
 
 class CandidateError(ValueError):
     """A path that is no candidate; the message says why."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,25 +43,41 @@ class Candidate:
             sources = tuple(sorted(each for each in path.rglob("*") if each.suffix in LANGUAGES and each.is_file()))
             return cls(path.name, path, sources, (path, *include), _language_of_folder(path, sources))
         if not path.is_file():
-            raise CandidateError(f"{path}: no such file")
+            raise CandidateError(path, "no such file")
         if path.suffix not in LANGUAGES:
-            raise CandidateError(f"{path}: a candidate ends in {', '.join(LANGUAGES)}, or is a folder of such files")
+            raise CandidateError(path, f"a candidate ends in {', '.join(LANGUAGES)}, or is a folder of such files")
         return cls(path.name, path, (path,), include, LANGUAGES[path.suffix])
 
     @property
     def id(self) -> str:
         """Its name as part of a test id: anything but letters, digits and `_.+-` is percent-encoded."""
-        return re.sub(
-            r"[^A-Za-z0-9_.+-]", lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), self.name
-        )
+        return escaped(self.name)
 
 
-def find(folder: Path) -> tuple[Candidate, ...]:
-    """Every candidate in a task's folder, sorted by name; names that start with `_` or `.` and headers are none."""
-    if not folder.is_dir():
+def escaped(name: str) -> str:
+    """A file name as part of a test id."""
+    return re.sub(r"[^A-Za-z0-9_.+-]", lambda match: "".join(f"%{byte:02X}" for byte in os.fsencode(match[0])), name)
+
+
+def find(folder: Path) -> tuple[Candidate | CandidateError, ...]:
+    """Every candidate in a task's folder, sorted by name; an entry that should be one and is not, as its error.
+
+    Names that start with `_` or `.`, and headers, are none.
+    """
+    try:
+        entries = sorted(each for each in folder.iterdir() if each.name[0] not in "_.")
+        return tuple(_at(each) for each in entries if _is_candidate(each))
+    except (FileNotFoundError, NotADirectoryError):
         return ()
-    entries = (each for each in sorted(folder.iterdir()) if each.name[0] not in "_.")
-    return tuple(Candidate.at(each) for each in entries if _is_candidate(each))
+    except OSError as error:
+        return (CandidateError(folder, f"cannot be read ({error.strerror})"),)
+
+
+def _at(path: Path) -> Candidate | CandidateError:
+    try:
+        return Candidate.at(path)
+    except CandidateError as error:
+        return error
 
 
 def _is_candidate(path: Path) -> bool:
@@ -72,4 +93,4 @@ def _language_of_folder(path: Path, sources: tuple[Path, ...]) -> Language:
     for suffix in (".cu", ".cpp"):
         if suffix in suffixes:
             return LANGUAGES[suffix]
-    raise CandidateError(f"{path}: a folder is a package with __init__.py, or holds .cpp or .cu files")
+    raise CandidateError(path, "a folder is a package with __init__.py, or holds .cpp or .cu files")

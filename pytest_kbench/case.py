@@ -57,16 +57,7 @@ class Call:
     @classmethod
     def parse(cls, text: str) -> Call:
         """Read one call; raises `CaseError`."""
-        parts: dict[str, str] = {}
-        rest = re.sub(
-            r"(\w+)\(([^()]*)\)\s*", lambda match: (parts.setdefault(match[1], match[2]) and "") or "", text
-        ).strip()
-        if rest or not parts:
-            raise CaseError(
-                f"{rest or text!r} is no part of a case: parts look like dims(rows=3) dtype(float32) seed(1f)"
-            )
-        if unknown := set(parts) - {"dims", "dtype", "state", "scalars", "absent", "layout", "values", "seed"}:
-            raise CaseError(f"{', '.join(sorted(unknown))}: unknown part of a case")
+        parts = _parts(text)
         try:
             call = cls(
                 dims=tuple((name, int(size)) for name, size in _pairs(parts.get("dims", ""))),
@@ -114,6 +105,26 @@ class NamedCase:
 
     id: str
     case: Case = field(compare=False)
+
+
+PARTS = ("dims", "dtype", "state", "scalars", "absent", "layout", "values", "seed")
+EXAMPLE = "dims(rows=3) dtype(float32) seed(1f)"
+
+
+def _parts(text: str) -> dict[str, str]:
+    parts: dict[str, str] = {}
+    for word in re.findall(r"\w+\([^()]*\)|\S+", text):
+        name, opening, content = word.partition("(")
+        if not opening or not content.endswith(")"):
+            raise CaseError(f"{word!r} is no part of a case, which looks like {EXAMPLE}")
+        if name not in PARTS:
+            raise CaseError(f"{name}(...): choose from {', '.join(PARTS)}")
+        if name in parts:
+            raise CaseError(f"{name}(...) is given twice")
+        parts[name] = content[:-1]
+    if "dims" not in parts:
+        raise CaseError(f"{text!r} is no case, which looks like {EXAMPLE}")
+    return parts
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:

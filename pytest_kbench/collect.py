@@ -16,42 +16,54 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .candidate import Candidate, CandidateError, find
-from .case import NamedCase
+from .candidate import Candidate, CandidateError, escaped, find
 from .formats import native
-from .record import CheckName, Record
+from .record import Record
+from .run import RUN, Planned
 
 if TYPE_CHECKING:
     from .options import Settings
-    from .session import Run
     from .task import Task
 
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What one test function grades: one case of one check of one candidate."""
-
-    task: Task
-    candidate: Candidate
-    check: CheckName
-    named: NamedCase
-
-    @property
-    def id(self) -> str:
-        """The bracketed part of the test's name."""
-        return ":".join(part for part in (self.candidate.id, self.named.id) if part)
+CASE = "kbench_case"  # the user property that tells our cases from other tests, in a worker's reports too
 
 
 class KernelFailed(Exception):
     """A failed record: the text of the failure, verdict first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The first line of a failure, as pytest's summary and JUnit report want it."""
+
+    message: str
+
+
+class Told:
+    """A failure as pytest shows it: the text, and its first line in the summary."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.reprcrash = Headline(text.partition("\n")[0])
+
+    def __str__(self) -> str:
+        return self.text
+
+    def toterminal(self, terminal: Any) -> None:
+        """Write the text."""
+        terminal.line(self.text)
+
+
 class KernelCase(pytest.Function):
     """One case. Fixtures, marks, `-k`, `--lf` and xdist work as for any test function."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user_properties.append((CASE, self.name))
+
     def grade(self, planned: Planned) -> None:
         """Grade the case, keep its record with the report, and pass, fail or skip accordingly."""
-        run: Run = self.config.stash[RUN]
+        run = self.config.stash[RUN]
         record = run.grade(planned)
         self.user_properties.append(("kbench", json.dumps(record.to_json())))
         if record.status == "failed":
@@ -62,7 +74,7 @@ class KernelCase(pytest.Function):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure as text for people; its first line is the verdict."""
         if isinstance(excinfo.value, KernelFailed):
-            return str(excinfo.value)
+            return Told(str(excinfo.value))
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -86,21 +98,31 @@ class TaskModule(pytest.Module):
         return self._task_and_module
 
     def collect(self) -> Iterable[pytest.Item]:
-        """One function per case; a file that cannot be graded is one failing item, and the run goes on."""
+        """One function per case; what cannot be graded is one item that says why, and the rest goes on."""
+        run = self.config.stash[RUN]
         try:
             task = self._loaded()[0]
-            candidates = self._candidates(task)
-        except (native.TaskFileError, CandidateError) as error:
-            yield Broken.from_parent(self, name="task", problem=str(error))
+            named = {check: run.cases(task, check) for check in run.settings.checks}
+        except native.TaskFileError as error:
+            yield Broken.from_parent(self, name="task", problem=f"task: {error}")
             return
-        if not candidates:
-            yield Missing.from_parent(self, name="candidates", folder=self._folder(task))
-            return
-        run: Run = self.config.stash[RUN]
-        for check in run.settings.checks:
-            self._planned = tuple(_plan(task, candidates, check, run))
+        wanted = self.config.getoption("--kbench-candidate")
+        found = [each for each in find(candidates_folder(self.config) / task.name) if wanted in (None, each.path.name)]
+        yield from (self._broken(each) for each in found if isinstance(each, CandidateError))
+        candidates = [each for each in found if isinstance(each, Candidate)]
+        if not found:
+            where = candidates_folder(self.config) / task.name
+            yield Missing.from_parent(self, name="candidates", reason=f"no candidate in {where}")
+        elif not task.graded_shapes(run.settings.device):
+            reason = f"device: no shape of {task.name} is graded on {run.settings.device}"
+            yield Missing.from_parent(self, name="shapes", reason=reason)
+        for check, cases in named.items():
+            self._planned = [Planned(task, each, check, case) for each in candidates for case in cases]
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
+
+    def _broken(self, error: CandidateError) -> Broken:
+        return Broken.from_parent(self, name=f"candidate[{escaped(error.path.name)}]", problem=f"candidate: {error}")
 
     def _genfunctions(self, name: str, funcobj: Any) -> Iterator[KernelCase]:
         """As pytest makes functions, through the real `metafunc.parametrize`, but of our own class."""
@@ -118,13 +140,6 @@ class TaskModule(pytest.Module):
         """The cases of the check that is being collected."""
         marks = (pytest.mark.kbench,)
         metafunc.parametrize("kbench_case", [pytest.param(each, id=each.id, marks=marks) for each in self._planned])
-
-    def _folder(self, task: Task) -> Path:
-        return candidates_folder(self.config) / task.name
-
-    def _candidates(self, task: Task) -> tuple[Candidate, ...]:
-        wanted = self.config.getoption("--kbench-candidate")
-        return tuple(each for each in find(self._folder(task)) if wanted in (None, each.name))
 
 
 class TaskItem(pytest.Item):
@@ -149,24 +164,23 @@ class Broken(TaskItem):
 
     def runtest(self) -> None:
         """Fail, saying why."""
-        raise KernelFailed(f"task: {self.problem}")
+        raise KernelFailed(self.problem)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """One line: file, field, fix."""
-        return str(excinfo.value)
+        return Told(str(excinfo.value))
 
 
 class Missing(TaskItem):
-    """A task that nobody claims to implement: skipped, so that it shows."""
+    """A task of which nothing can be graded here: skipped, so that it shows."""
 
-    def __init__(self, *, folder: Path, **kwargs: Any) -> None:
+    def __init__(self, *, reason: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.folder = folder
+        self.reason = reason
 
     def runtest(self) -> None:
-        """Skip, saying where a candidate would be looked for."""
-        wanted = self.config.getoption("--kbench-candidate")
-        pytest.skip(f"no candidate{f' named {wanted}' if wanted else ''} in {self.folder}")
+        """Skip, saying why."""
+        pytest.skip(self.reason)
 
 
 def candidates_folder(config: pytest.Config) -> Path:
@@ -175,30 +189,13 @@ def candidates_folder(config: pytest.Config) -> Path:
 
 
 def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Settings) -> str:
-    """The command that grades just this case again."""
-    parts = ["pytest", shlex.quote(_relative(item)), "--kbench", f"--kbench-candidate={planned.candidate.name}"]
-    parts = [*parts[:3], shlex.quote(parts[3])]
-    if record.case:
-        parts.append(f"--kbench-checks={planned.check}")
-        parts.append(shlex.quote(f"--kbench-case={record.case}"))
-    else:
-        parts.append(f"--kbench-checks={planned.check}")
-    if flags := settings.flags():
-        parts.append(flags)
-    return " ".join(parts)
-
-
-def _relative(item: pytest.Item) -> str:
-    try:
-        return str(item.path.relative_to(item.config.invocation_params.dir))
-    except ValueError:
-        return str(item.path)
-
-
-def _plan(task: Task, candidates: Iterable[Candidate], check: CheckName, run: Run) -> Iterator[Planned]:
-    for candidate in candidates:
-        for named in run.cases(task, check):
-            yield Planned(task, candidate, check, named)
+    """The command that grades just this case again, from the folder in which pytest was started."""
+    start = item.config.invocation_params.dir
+    path = item.path.relative_to(start) if item.path.is_relative_to(start) else item.path
+    words = ["pytest", str(path), "--kbench", f"--kbench-candidate={planned.candidate.name}"]
+    words.append(f"--kbench-checks={planned.check}")
+    words += [f"--kbench-case={record.case}"] if record.case else []
+    return " ".join([*map(shlex.quote, words), settings.flags()]).rstrip()
 
 
 def build(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
@@ -217,4 +214,3 @@ def contract(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
 
 
 FUNCTIONS = {"build": build, "correct": correct, "contract": contract}
-RUN: pytest.StashKey[Run] = pytest.StashKey()

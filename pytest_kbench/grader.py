@@ -1,7 +1,7 @@
 """The one door: `grade(task, candidate) -> Verdict`. No pytest in it; safe to call from threads, and awaitable.
 
-A `Grader` owns what is costly: the sandbox's preloaded parent, the cache of builds, and warm children. `grade` uses one
-Grader for the whole process; whoever wants a shorter life makes their own, as a context manager.
+A `Grader` owns what is costly: the sandbox's preloaded parent, the cache of builds, and warm children. `grade` uses
+Graders that live as long as the process; whoever wants a shorter life makes their own, as a context manager.
 """
 
 from __future__ import annotations
@@ -82,20 +82,27 @@ class Grader:
         settings = settings or self.settings
         task = task if isinstance(task, Task) else native.load(Path(task))[0]
         candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
+        checks = settings.checks if checks is None else checks
+        if unknown := [check for check in checks if check not in CHECK_MODULES]:
+            raise ValueError(f"checks: {', '.join(map(str, unknown))}: choose from {', '.join(CHECK_MODULES)}")
         with self._bench(task, candidate, settings) as bench:
-            return Verdict.of(tuple(_records(bench, checks or settings.checks, cases)))
+            return Verdict.of(tuple(_records(bench, checks, cases)))
 
     @contextmanager
     def _bench(self, task: Task, candidate: Candidate, settings: Settings) -> Iterator[Bench]:
         """Lend a bench to one caller at a time; an idle one of the same task and sources is used again."""
-        key = (task.digest, str(candidate.path), _content(candidate), repr(settings))
+        key = (task.function.__name__, str(candidate.path), _content(candidate), repr(settings))
         with self._lock:
             bench = self._idle.pop(key, None) or Bench(task, candidate, settings, self._sandbox, self._store)
+        bench.serve(task)
         try:
             yield bench
         except BaseException:
             bench.close()
             raise
+        if not bench.built:
+            bench.close()  # the machine may have changed when it is tried again
+            return
         with self._lock:
             spare = self._idle.pop(key, None)
             self._idle[key] = bench
@@ -150,17 +157,19 @@ def _content(candidate: Candidate) -> str:
     return digest.hexdigest()
 
 
-_default: Grader | None = None
-_default_lock = threading.Lock()
+_graders: dict[tuple[object, ...], Grader] = {}
+_graders_lock = threading.Lock()
 
 
-def _default_grader() -> Grader:
-    global _default
-    with _default_lock:
-        if _default is None:
-            _default = Grader()
-            atexit.register(_default.close)
-        return _default
+def _grader_for(settings: Settings | None) -> Grader:
+    """The process's Grader of these settings, as far as they concern what Graders own."""
+    settings = settings or Settings()
+    key = (settings.strict_sandbox, settings.threads, settings.cache)
+    with _graders_lock:
+        if key not in _graders:
+            _graders[key] = Grader(settings)
+            atexit.register(_graders[key].close)
+        return _graders[key]
 
 
 def grade(
@@ -185,7 +194,8 @@ def grade(
     >>> verdict.outcome  # doctest: +SKIP
     'passed'
     """
-    return _default_grader().grade(task, candidate, checks=checks, cases=cases, settings=settings)
+    grader = _grader_for(settings)
+    return grader.grade(task, candidate, checks=checks, cases=cases, settings=settings)
 
 
 async def grade_async(

@@ -38,6 +38,21 @@ class Settings:
     cache: Path | None = None
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        for name, fine, what in (
+            ("checks", all(check in CHECKS for check in self.checks), f"some of {', '.join(CHECKS)}"),
+            ("seed", isinstance(self.seed, int) and 0 <= self.seed < 1 << 64, "an integer of at most 64 bits"),
+            ("tolerance", self.tolerance is None or self.tolerance > 0, "a positive number"),
+            ("timeout", self.timeout > 0, "a positive number of seconds"),
+            ("build_timeout", self.build_timeout > 0, "a positive number of seconds"),
+            ("max_failures", self.max_failures is None or self.max_failures > 0, "a positive number"),
+            ("memory", self.memory is None or self.memory > 0, "a positive number of bytes"),
+            ("threads", self.threads is None or self.threads > 0, "a positive number"),
+            ("device", self.device == "cpu", "cpu; this version grades on the CPU"),
+        ):
+            if not fine:
+                raise ValueError(f"Settings.{name}={getattr(self, name)!r}: it takes {what}")
+
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
         """Settings from option values by field name; `None` keeps the default."""

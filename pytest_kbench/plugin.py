@@ -30,10 +30,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Refuse to collect inside the candidates: pytest would import a conftest.py that lies there."""
-    folder = _candidates(early_config)
-    for argument in early_config.known_args_namespace.file_or_dir or ():
-        path = (early_config.invocation_params.dir / str(argument).partition("::")[0]).resolve()
-        if path == folder or folder in path.parents:
+    start, root = early_config.invocation_params.dir, early_config.rootpath
+    named = [start / str(each).partition("::")[0] for each in early_config.known_args_namespace.file_or_dir or ()]
+    for argument in named or [start, *(root / each for each in early_config.getini("testpaths"))]:
+        if _lies_in(argument.resolve(), _candidates(early_config)):
             raise pytest.UsageError(
                 f"{argument}: candidates are never imported here; grade them through their task: pytest tasks/ --kbench"
             )
@@ -41,7 +41,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Candidate folders are never collected, with or without `--kbench`."""
-    return True if collection_path.resolve() == _candidates(config) else None
+    return True if _lies_in(collection_path.resolve(), _candidates(config)) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--kbench"):
         # Read when torch loads: threads that wait for work must not take the candidates' CPUs.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        from .session import Run, Session
+        from .run import Run
+        from .session import Session
         from .xdist import Seed
 
         settings, case = _settings(config)
@@ -79,6 +80,10 @@ def _settings(config: pytest.Config) -> tuple[Settings, Case | None]:
     if wanted is not None and not any(folder.joinpath(wanted).exists() for folder in _candidates(config).glob("*/")):
         raise pytest.UsageError(f"--kbench-candidate={wanted}: no task has a candidate of that name")
     return Settings.read(values), case
+
+
+def _lies_in(path: Path, folder: Path) -> bool:
+    return path == folder or folder in path.parents
 
 
 def _candidates(config: pytest.Config) -> Path:

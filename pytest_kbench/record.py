@@ -7,6 +7,7 @@ the controller and into a file. The strings are the same in messages, JSON, test
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -81,8 +82,9 @@ class Comparison:
 class Record:
     """One case of one check of one candidate: the unit that reports are made from.
 
-    `case` is the text that `--kbench-case` takes. `seconds` maps a stage (`inputs`, `golden`, `call`, `compare`, ...)
-    to the time the grader spent there. `command` reproduces just this case.
+    `case` is the text that `--kbench-case` takes. `seconds` maps a stage (`inputs`, `reference`, `call`, ...) to the
+    time the grader spent there. `facts` are what else is worth telling: `refuses` names the layouts or the dtype that
+    the candidate cleanly refused.
     """
 
     task: str
@@ -97,8 +99,11 @@ class Record:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for `json.dumps`, numbers as Python numbers."""
-        return {key: value for key, value in asdict(self).items() if value not in (None, (), {}, "")}
+        """Plain data for `json.dumps`; NaN and infinities, which JSON does not have, are text."""
+        data = {key: value for key, value in asdict(self).items() if value not in (None, (), {}, "")}
+        compared = data.pop("comparisons", ())
+        data["comparisons"] = [{name: _written(value) for name, value in each.items()} for each in compared]
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
@@ -107,10 +112,20 @@ class Record:
         if "reason" in values:
             values["reason"] = Reason(values["reason"])
         values["comparisons"] = tuple(
-            Comparison(**{**each, "worst": tuple(each["worst"]) if each.get("worst") is not None else None})
+            Comparison(**{name: _read(name, value) for name, value in each.items()})
             for each in values.get("comparisons", ())
         )
         return cls(**values)
+
+
+def _written(value: Any) -> Any:
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _read(name: str, value: Any) -> Any:
+    if name == "worst":
+        return None if value is None else tuple(value)
+    return float(value) if isinstance(value, str) and name != "pattern" else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Task:
     - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
       vendor library calls are; `deterministic` — whether repeats must agree bit by bit.
     - `require` — layouts and dtypes that may not be refused.
-    - `digest` — a hash of the declaration and of its functions' sources (64 hex digits).
+    - `digest` — a hash of the declaration, its functions' sources and its file (64 hex digits).
 
     Raises `TaskError` when a field is wrong. `name` and `path` are set by whoever loads the task's file.
     """
@@ -110,8 +110,8 @@ class Task:
     library: bool = True
     deterministic: bool = False
     require: Sequence[str] = ()
-    name: str = ""
-    path: Path | None = None
+    name: str = field(default="", repr=False)
+    path: Path | None = field(default=None, repr=False)
     digest: str = field(init=False, repr=False, compare=False, default="")
 
     def __post_init__(self) -> None:
@@ -135,9 +135,9 @@ class Task:
 
     def __repr__(self) -> str:
         shown = [self.function.__name__, f"args={list(self.args)!r}"]
-        for each in fields(self)[2:-3]:
+        for each in fields(self)[2:]:
             value = getattr(self, each.name)
-            if value != each.default and value not in ({}, ()):
+            if each.repr and value != each.default and value not in ({}, ()):
                 shown.append(f"{each.name}={written(value)}")
         return f"Task({', '.join(shown)})"
 
@@ -343,6 +343,8 @@ def _positive(value: Any) -> bool:
 def _digest(task: Task) -> str:
     functions = (task.function, task.golden, task.inputs, *task.baselines.values())
     text = "\n".join([repr(task), *(_source(each) for each in functions if each is not None)])
+    if task.path is not None:
+        text += task.path.read_text(errors="replace")  # helpers that the functions call
     return hashlib.sha256(text.encode()).hexdigest()
 
 

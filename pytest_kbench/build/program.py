@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from ..record import Reason
@@ -22,8 +23,25 @@ def prepare(
     `entry_points` are tried in their order: the task's function name, then `forward`. What is wrong with the candidate
     is a `Failure`. Raises `CacheError` when the cache folder cannot be used, which is not the candidate's doing.
     """
+    if candidate.language == "python" and _imports_triton(candidate):
+        return Failure(Reason.DEVICE, "it imports triton, which needs CUDA, and this version grades on the CPU.")
     if candidate.language == "python":
         return Program("python", candidate.path, entry_points, candidate.include)
     if candidate.language == "cuda":
         return Failure(Reason.DEVICE, "it needs CUDA, and this version grades on the CPU.")
     return tvm_ffi.build(candidate, entry_points, sandbox, store, limits, seconds)
+
+
+def _imports_triton(candidate: Candidate) -> bool:
+    """Whether a source imports triton, at any depth; one that does not parse says so when it is loaded."""
+    for source in candidate.sources:
+        try:
+            tree = ast.parse(source.read_bytes())
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        for node in ast.walk(tree):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if any(name.partition(".")[0] == "triton" for name in names):
+                return True
+    return False

@@ -19,10 +19,21 @@ from ..expression import shape
 from ..options import Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.golden import Eager, Golden, eager, golden
-from ..oracle.inputs import Arguments, Placed, draw
+from ..oracle.inputs import Arguments, Placed, Plain, draw
 from ..oracle.tolerance import Bound, Tolerance, bound
 from ..record import Reason
-from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Returned, Sandbox, TensorArgument, ValueArgument
+from ..sandbox.host import (
+    Child,
+    Failure,
+    Limits,
+    OutputSpec,
+    Program,
+    Returned,
+    Sandbox,
+    SandboxError,
+    TensorArgument,
+    ValueArgument,
+)
 from ..task import Task
 
 
@@ -63,6 +74,16 @@ class Bench:
     _child: Child | None = None
     _taken: dict[str, bool] = field(default_factory=dict)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "kbench-call"))
+
+    @property
+    def built(self) -> bool:
+        """Whether the candidate was not found to be impossible to build or load."""
+        return not isinstance(self._program, Failure)
+
+    def serve(self, task: Task) -> None:
+        """Grade for this task from now on: the same child, another reference."""
+        self.task = task
+        self._taken.clear()
 
     def close(self) -> None:
         """End the child, if one runs, and the thread that waits for it."""
@@ -109,7 +130,8 @@ class Bench:
             arguments = draw(self.task, call)
         with stages.timed("reference"):
             plain = eager(self.task, arguments)
-        pending = self._thread.submit(self._send, arguments, plain, hold)
+        child = self.child()
+        pending = self._thread.submit(self._send, child, arguments, plain, hold)
         try:
             with stages.timed("reference"):
                 truth = golden(self.task, arguments, call.dtype, call.seed, plain)
@@ -117,17 +139,22 @@ class Bench:
                 made = zip(truth.golden, truth.eager, truth.shaken, truth.terms, strict=True)
                 rule = self._tolerance
                 bounds = tuple(bound(golden, eager, shaken, rule, terms=terms) for golden, eager, shaken, terms in made)
-        finally:
             with stages.timed("wait"):
                 returned = pending.result()
+        except BaseException:  # nobody waits for this child any more: KeyboardInterrupt, a reference that raises
+            self._end_child()
+            pending.exception()
+            raise
         return Answer(call, arguments, truth, bounds, returned)
 
-    def _send(self, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
-        child = self.child()
+    def _send(self, child: Child | Failure, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
         if isinstance(child, Failure):
             return child
         outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
-        return child.call([_sent(each) for each in arguments], outputs, seconds=self.settings.timeout, hold=hold)
+        try:
+            return child.call([_sent(each) for each in arguments], outputs, seconds=self.settings.timeout, hold=hold)
+        except OSError as error:
+            raise SandboxError(f"no shared memory can be had for a call: {error}") from error
 
     @property
     def _tolerance(self) -> Tolerance:
@@ -163,9 +190,9 @@ def _is_full(task: Task, call: Call) -> bool:
     return all(size(dims) > 0 for each in task.tensors for size in shape(each.shape))
 
 
-def _sent(argument: Placed | object) -> TensorArgument | ValueArgument:
+def _sent(argument: Placed | Plain) -> TensorArgument | ValueArgument:
     if isinstance(argument, Placed):
         return TensorArgument(
             argument.name, argument.values, argument.strides, argument.offset, argument.storage, argument.in_place
         )
-    return ValueArgument(argument.name, argument.value)  # type: ignore[attr-defined]
+    return ValueArgument(argument.name, argument.value)

@@ -14,7 +14,7 @@ import torch
 from ..case import Case, CaseError, NamedCase
 from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
-from ..oracle.inputs import Placed, Plain
+from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
 from ..record import CheckName, Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, OutputClaim, Returned
@@ -76,7 +76,7 @@ def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
             comparisons += found
             answers.append(answer)
         return _still_right(bench, answers) or Passed(tuple(comparisons))
-    except (CaseError, ReferenceFailed) as error:
+    except (CaseError, InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be graded on this case: {error}")
     finally:
         bench.release()
@@ -117,6 +117,8 @@ def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[
 
 
 def _structure(task: Task, expected: Sequence[torch.Tensor], claims: Sequence[OutputClaim]) -> str | None:
+    if not expected:
+        return None  # an in-place operator whose reference returns nothing: what comes back has no meaning
     if len(claims) != len(expected):
         return f"{len(claims)} outputs came back, {len(expected)} are due"
     for index, (claim, want) in enumerate(zip(claims, expected, strict=True)):
@@ -134,11 +136,7 @@ def _structure(task: Task, expected: Sequence[torch.Tensor], claims: Sequence[Ou
             return f"{name} carries callables: {', '.join(claim.callables)}"
         if claim.strides is None or not _separate(claim.shape, claim.strides):
             return f"{name} overlaps itself (strides {claim.strides}): every element needs memory of its own"
-        if (
-            task.strides == "dense"
-            and want.numel()
-            and claim.strides != tuple(torch.empty(claim.shape, device="meta").stride())
-        ):
+        if task.strides == "dense" and want.numel() and not _dense(claim.shape, claim.strides):
             return f"{name} has strides {claim.strides}; the task promises a dense output"
     return None
 
@@ -147,8 +145,20 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the last dimension is innermost, without gaps; dimensions of one element have no say."""
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
 def _separate(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether no two elements share memory: sorted by stride, each dimension steps over all that lies inside it."""
+    if 0 in shape:
+        return True
     reach = 0
     for stride, extent in sorted(
         (abs(stride), extent) for stride, extent in zip(strides, shape, strict=True) if extent > 1
@@ -191,12 +201,12 @@ def _refusal(bench: Bench, answer: Answer, failure: Failure) -> Finding | None:
     task, call = bench.task, answer.call
     refused: str | None = None
     if call.layouts and isinstance(bench.call(replace(call, layouts=()), hold=0).returned, Returned):
-        refused = call.layouts[0][1]
+        refused = ",".join(sorted({layout for _, layout in call.layouts}))
     elif not bench.takes(call.dtype):
         if not any(bench.takes(dtype) for dtype in task.dtypes):
             return None  # it never works: that is no refusal
         refused = call.dtype
-    if refused is not None and refused not in task.require:
+    if refused is not None and not set(refused.split(",")) & set(task.require):
         text = f"does not take {refused}: {failure.message}"
         return Finding(Reason.UNSUPPORTED, text, "skipped", facts={"refuses": refused})
     what = f"{refused} is required by the task" if refused else "it refused a shape or value inside the declared ranges"

@@ -7,31 +7,36 @@ from __future__ import annotations
 
 import hashlib
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from ..argument import FLOATS, LAYOUTS, Optional, Param, Scalar, Tensor
+from ..argument import FLOATS, LAYOUTS, Optional, Scalar, Tensor
 from ..case import DTYPE_NAMES, PLANS, Call, Case, NamedCase
 from ..expression import shape
 from ..task import Task
 from ..values import Masks
 
 SEEDS = 3
+MIXED = 6
 UNBOUNDED = ("nan", "inf", "huge")
 LARGEST = 1 << 22
 
-Factor = tuple[str, tuple[Any, ...]]
-Row = dict[str, Any]
+Key = tuple[str, str]  # what is varied ("layout"), and of which argument ("x", or "" for the whole call)
+Factor = tuple[Key, tuple[Any, ...]]
+Row = dict[Key, Any]
+
+SHAPE, DTYPE, STATE = ("shape", ""), ("dtype", ""), ("state", "")
 
 
 def fixed_cases(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     """The cases of the correct check: every pair of factor values at least once, each row with three seeds."""
-    factors = _factors(task, device)
+    all_factors = factors(task, device)
     cases = []
-    for row in pairwise(factors):
-        call, parts = _call(task, row), _id(task, factors, row)
+    for row in pairwise(all_factors):
+        call, parts = _call(task, row), _id(task, all_factors, row)
         for index in range(SEEDS):
             name = ":".join([*parts, f"s{index}"])
             cases.append(NamedCase(name, Case((replace(call, seed=derive(seed, task.name, name)),))))
@@ -41,23 +46,30 @@ def fixed_cases(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
 def sequences(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     """The cases of the contract check: several calls in one child, per dtype.
 
-    `replay` — the same buffers with new values; `sizes` — small, large, small; `states` — other parameters.
+    `replay` — the same buffers with new values; `sizes` — small, large, small; `states` — other parameters; `mixed` —
+    all that varies, in an order that the seed draws.
     """
     names = sorted(task.graded_shapes(device), key=lambda name: elements(task, name))
-    small, large = names[0], next((name for name in reversed(names) if elements(task, name) <= LARGEST), names[0])
-    first = {name: values[0] for name, values in _factors(task, device)}
+    if not names:
+        return ()
+    large = next((name for name in reversed(names) if elements(task, name) <= LARGEST), names[0])
+    all_factors = factors(task, device)
+    plain = {key: values[0] for key, values in all_factors}
     cases = []
     for dtype in task.dtypes:
-        row = {**first, "dtype": dtype}
-        middle = {**row, "shape": names[len(names) // 2]}
-        plans = {"replay": [middle] * 3, "sizes": [{**row, "shape": name} for name in (small, large, small)]}
+        middle = {**plain, DTYPE: dtype, SHAPE: names[len(names) // 2]}
+        plans = {"replay": [middle] * 3}
+        if large != names[0]:
+            plans["sizes"] = [{**middle, SHAPE: name} for name in (names[0], large, names[0])]
         if len(task.states) > 1:
-            plans["states"] = [{**middle, "state": state} for state in (*task.states, task.states[0])]
+            plans["states"] = [{**middle, STATE: state} for state in (*task.states, task.states[0])]
+        dense = [(key, values) for key, values in all_factors if key[0] not in ("layout", "plan")]
+        drawn = _drawn(dense, derive(seed, task.name, "mixed", dtype))
+        plans["mixed"] = [{**plain, **row, DTYPE: dtype} for row in drawn]
         for plan, rows in plans.items():
             name = f"{plan}:{DTYPE_NAMES[dtype]}"
-            calls = (
-                replace(_call(task, each), seed=derive(seed, task.name, name, index)) for index, each in enumerate(rows)
-            )
+            seeds = (derive(seed, task.name, name, index) for index in range(len(rows)))
+            calls = (replace(_call(task, row), seed=each) for row, each in zip(rows, seeds, strict=True))
             cases.append(NamedCase(name, Case(tuple(calls))))
     return tuple(cases)
 
@@ -74,106 +86,107 @@ def elements(task: Task, name: str) -> int:
 
 
 def pairwise(factors: Sequence[Factor]) -> list[Row]:
-    """Rows that cover every pair of values of any two factors: greedy, deterministic (Cohen et al., AETG, 1997)."""
-    names = [name for name, _ in factors]
+    """Rows that cover every pair of values of any two factors: greedy, deterministic (Cohen et al., AETG, 1997).
+
+    No rows if a factor has no values. Factors of one value cost nothing.
+    """
+    keys = [key for key, _ in factors]
     values = dict(factors)
+    assert len(values) == len(keys), "a factor is named twice"
+    if not all(values.values()):
+        return []
     open_pairs = {
         ((a, i), (b, j)): None
-        for a, b in combinations(names, 2)
+        for a, b in combinations(keys, 2)
         for i in range(len(values[a]))
         for j in range(len(values[b]))
     }
-    if len(names) == 1:
-        return [{names[0]: value} for value in values[names[0]]]
     rows = []
     while open_pairs:
         chosen = dict(next(iter(open_pairs)))
-        for name in names:
-            if name not in chosen:
-                chosen[name] = max(range(len(values[name])), key=lambda i: (_gain(name, i, chosen, open_pairs), -i))
-        row = [(name, chosen[name]) for name in names]
+        for key in keys:
+            if key not in chosen:
+                chosen[key] = max(range(len(values[key])), key=lambda i: (_gain(key, i, chosen, open_pairs), -i))
+        row = [(key, chosen[key]) for key in keys]
         for pair in combinations(row, 2):
             open_pairs.pop(pair, None)
-        rows.append({name: values[name][index] for name, index in row})
+        rows.append({key: values[key][index] for key, index in row})
     return rows
 
 
-def _gain(name: str, index: int, chosen: dict[str, int], open_pairs: dict[Any, None]) -> int:
-    here = (name, index)
+def _gain(key: Key, index: int, chosen: dict[Key, int], open_pairs: dict[Any, None]) -> int:
+    here = (key, index)
     return sum((other, here) in open_pairs or (here, other) in open_pairs for other in chosen.items())
 
 
-def _factors(task: Task, device: str) -> list[Factor]:
-    free = [each for each in task.tensors if isinstance(each, Tensor) and takes_plans(each)]
+def _drawn(factors: Sequence[Factor], seed: int) -> list[Row]:
+    generator = random.Random(seed)
+    return [{key: generator.choice(values) for key, values in factors} for _ in range(MIXED)]
+
+
+def factors(task: Task, device: str) -> list[Factor]:
+    """All that varies between calls of a task, each with its values; the first value is the plain one."""
     plans = tuple(plan for plan in PLANS if task.nan == "propagate" or plan not in UNBOUNDED)
-    factors: list[Factor] = [
-        ("shape", task.graded_shapes(device)),
-        ("dtype", tuple(task.dtypes)),
-        ("state", task.states or (None,)),
-        (
-            "layout",
-            tuple(layout for layout in LAYOUTS if any(takes_layout(task, each, layout) for each in task.tensors)),
-        ),
-        ("plan", plans if free else PLANS[:1]),
+    found: list[Factor] = [
+        (SHAPE, task.graded_shapes(device)),
+        (DTYPE, tuple(task.dtypes)),
+        (STATE, task.states or (None,)),
     ]
-    for each in task.arguments:
-        if isinstance(each, Scalar):
-            factors.append((each.name, each.choices))
-        if isinstance(each, Optional):
-            factors.append((f"{each.name}?", (True, False)))
-    factors += [
-        (each.name, each.values.kinds)
-        for each in task.tensors
-        if isinstance(each, Tensor) and isinstance(each.values, Masks)
-    ]
-    return factors
+    for each in task.tensors:
+        if isinstance(each, Tensor):
+            layouts = tuple(layout for layout in LAYOUTS if takes_layout(task, each, layout))
+            kinds = (
+                each.values.kinds if isinstance(each.values, Masks) else plans if takes_plans(task, each) else PLANS[:1]
+            )
+            found += [(("layout", each.name), layouts), (("plan", each.name), kinds)]
+    for argument in task.arguments:
+        if isinstance(argument, Scalar):
+            found.append((("scalar", argument.name), argument.choices))
+        if isinstance(argument, Optional):
+            found.append((("present", argument.name), (True, False)))
+    return found
 
 
-def takes_plans(tensor: Tensor) -> bool:
-    """Whether the value plans apply to this input: a floating-point one that declares no values of its own."""
-    return tensor.values is None and (tensor.dtype or "float32") in FLOATS
+def takes_plans(task: Task, tensor: Tensor) -> bool:
+    """Whether the value plans apply to this input: a floating-point one whose values nothing else decides."""
+    return tensor.values is None and task.inputs is None and (tensor.dtype or "float32") in FLOATS
 
 
-def takes_layout(task: Task, tensor: Tensor | Param, layout: str) -> bool:
-    """Whether fixed cases give this argument that layout: inputs only, and nothing that is written may be expanded."""
-    rank = len(shape(tensor.shape))
-    if layout == "dense":
-        return True
-    if isinstance(tensor, Param) or (layout == "expanded" and tensor.name in task.in_place):
+def takes_layout(task: Task, tensor: Tensor, layout: str) -> bool:
+    """Whether an input has the rank for this layout; what is written, or made together, is never expanded."""
+    if layout == "expanded" and (tensor.name in task.in_place or task.inputs is not None):
         return False
-    return rank >= (2 if layout == "transposed" else 1)
+    return len(shape(tensor.shape)) >= {"dense": 0, "transposed": 2}.get(layout, 1)
+
+
+def _of(row: Row, kind: str) -> list[tuple[str, Any]]:
+    return [(name, value) for (each, name), value in row.items() if each == kind]
 
 
 def _call(task: Task, row: Row) -> Call:
-    masks = tuple(
-        (each.name, row[each.name])
-        for each in task.tensors
-        if isinstance(each, Tensor) and isinstance(each.values, Masks)
-    )
-    plans = tuple((each.name, row["plan"]) for each in task.tensors if isinstance(each, Tensor) and takes_plans(each))
+    masks = {each.name for each in task.tensors if isinstance(each, Tensor) and isinstance(each.values, Masks)}
     return Call(
-        dims=tuple(task.shapes[row["shape"]].items()),
-        dtype=row["dtype"],
-        state=row["state"],
-        scalars=tuple((each.name, row[each.name]) for each in task.arguments if isinstance(each, Scalar)),
-        absent=tuple(each.name for each in task.arguments if isinstance(each, Optional) and not row[f"{each.name}?"]),
-        layouts=tuple(
-            (each.name, row["layout"])
-            for each in task.tensors
-            if row["layout"] != "dense" and takes_layout(task, each, row["layout"])
-        ),
-        plans=(*(pair for pair in plans if pair[1] != "normal"), *masks),
+        dims=tuple(task.shapes[row[SHAPE]].items()),
+        dtype=row[DTYPE],
+        state=row[STATE],
+        scalars=tuple(_of(row, "scalar")),
+        absent=tuple(name for name, present in _of(row, "present") if not present),
+        layouts=tuple((name, layout) for name, layout in _of(row, "layout") if layout != "dense"),
+        plans=tuple((name, plan) for name, plan in _of(row, "plan") if plan != "normal" or name in masks),
     )
 
 
 def _id(task: Task, factors: Sequence[Factor], row: Row) -> list[str]:
-    parts = [row["shape"], DTYPE_NAMES[row["dtype"]]]
-    parts += [row["state"]] if row["state"] is not None else []
-    parts += [layout for layout in (row["layout"],) if layout != "dense"]
-    parts += [plan for plan in (row["plan"],) if plan != "normal"]
-    for name, values in factors[5:]:
-        if name.endswith("?"):
-            parts += [] if row[name] else [f"no-{name[:-1]}"]
-        elif len(values) > 1:
-            parts.append(f"{name}={row[name]}")
+    """What tells the row from others: values that are not plain, with their argument's name where there are several."""
+    inputs = sum(isinstance(each, Tensor) for each in task.tensors)
+    parts = [row[SHAPE], DTYPE_NAMES[row[DTYPE]], *([row[STATE]] if row[STATE] is not None else [])]
+    for key, values in factors[3:]:
+        kind, name = key
+        value = row[key]
+        if kind == "present":
+            parts += [] if value else [f"no-{name}"]
+        elif kind == "scalar":
+            parts += [f"{name}={value}"] if len(values) > 1 else []
+        elif value not in ("dense", "normal"):
+            parts.append(f"{name}={value}" if inputs > 1 else value)
     return parts

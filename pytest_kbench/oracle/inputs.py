@@ -7,6 +7,7 @@ whoever shares the tensor with a child.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -14,11 +15,12 @@ import torch
 
 from ..argument import Dim, Optional, Param, Scalar, Tensor
 from ..case import Call, CaseError
-from ..expression import Expression, shape
+from ..expression import Expression, ExpressionError, shape
 from ..task import Task
 from ..values import Constant, Distribution, Integers, Kaiming, Masks, Normal, Uniform, UniformFanIn, Xavier
-from .coverage import derive
+from .coverage import derive, takes_plans
 
+BYTES_PER_ELEMENT = 64  # what grading holds per input element: float64 copies, bounds, shared buffers
 GAP = 7  # elements between rows of a sliced tensor, odd so that no row keeps the base's alignment
 
 
@@ -42,13 +44,23 @@ class Plain:
     value: float | int | bool | str | None
 
 
+class InputsFailed(Exception):
+    """The task's own `inputs=` raised, or made something else than what is declared."""
+
+
 Arguments = tuple[Placed | Plain, ...]
 
 
 def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Arguments:
-    """Every argument of this call, in the reference's order. Raises `CaseError` if the call does not fit the task."""
+    """Every argument of this call, in the reference's order.
+
+    Raises `CaseError` if the call does not fit the task, and `InputsFailed`.
+    """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
-    _check(task, call, dims, scalars)
+    try:
+        _check(task, call, dims, scalars)
+    except ExpressionError as error:
+        raise CaseError(f"dims: {error}") from None
     together = _together(task, call, dims, device)
     arguments: list[Placed | Plain] = []
     for declared in task.arguments:
@@ -103,10 +115,15 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
     tensors = {each.name for each in task.tensors}
     optional = {each.name for each in task.arguments if isinstance(each, Optional)}
     wanted = {each.name for each in task.arguments if isinstance(each, Scalar)}
+    negative = [f"{name}={size}" for name, size in dims.items() if size < 0]
+    if negative:
+        raise CaseError(f"dims: {', '.join(negative)}: a size is at least 0")
     if set(dims) != set(task.dimensions):
         raise CaseError(f"dims: {task.name} has ({', '.join(task.dimensions)}), the case gives ({', '.join(dims)})")
     if task.where is not None and not Expression(task.where)(dims):
         raise CaseError(f"dims: {task.name} needs {task.where}")
+    if call.dtype not in task.dtypes:
+        raise CaseError(f"dtype({call.dtype}): {task.name} has ({', '.join(task.dtypes)})")
     if set(scalars) != wanted:
         raise CaseError(
             f"scalars: {task.name} has ({', '.join(sorted(wanted))}), the case gives ({', '.join(scalars)})"
@@ -120,6 +137,16 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
     ):
         if unknown := set(names) - known:
             raise CaseError(f"{part}: {task.name} has no such argument: {', '.join(sorted(unknown))}")
+    for each in task.tensors:
+        plan = dict(call.plans).get(each.name, "normal")
+        known_plans = each.values.kinds if isinstance(each, Tensor) and isinstance(each.values, Masks) else ()
+        known_plans += tuple(PLANNED) if isinstance(each, Tensor) and takes_plans(task, each) else ("normal",)
+        if plan not in known_plans:
+            raise CaseError(f"values({each.name}={plan}): choose from {', '.join(known_plans)}")
+    needed = sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in task.tensors) * BYTES_PER_ELEMENT
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > free:
+        raise CaseError(f"dims: grading this takes about {needed >> 30} GiB, and {free >> 30} GiB are free")
 
 
 def _together(
@@ -127,8 +154,19 @@ def _together(
 ) -> Mapping[str, torch.Tensor]:
     if task.inputs is None:
         return {}
-    made = task.inputs(dict(dims), _generator(call.seed, "inputs", device))
-    return {name: value for name, value in made.items() if isinstance(value, torch.Tensor)}
+    names = {each.name: each for each in task.tensors}
+    try:
+        made = dict(task.inputs(dict(dims), _generator(call.seed, "inputs", device)))
+    except Exception as error:  # the task's own code: whatever it raises is reported as the task's
+        raise InputsFailed(f"inputs raised {type(error).__name__}: {error}") from error
+    for name, value in made.items():
+        if name not in names:
+            raise InputsFailed(f"inputs made {name!r}, which is no tensor argument; choose from {', '.join(names)}")
+        size = tuple(extent(dims) for extent in shape(names[name].shape))
+        if not isinstance(value, torch.Tensor) or tuple(value.shape) != size:
+            found = tuple(value.shape) if isinstance(value, torch.Tensor) else type(value).__name__
+            raise InputsFailed(f"inputs made {name!r} as {found}; the declaration says {size}")
+    return made
 
 
 def _values(
@@ -145,8 +183,6 @@ def _values(
     distribution = declared.distribution(call.state) if isinstance(declared, Param) else declared.values
     if distribution is not None:
         return _distributed(task, distribution, dims, plan, size, dtype, generator)
-    if plan not in PLANNED:
-        raise CaseError(f"values({declared.name}={plan}): choose from {', '.join(PLANNED)}")
     return PLANNED[plan](size, dtype, generator).to(dtype)
 
 
@@ -189,8 +225,6 @@ def _distributed(
                 values[_uniform(size, generator, 0.0, 1.0) < 0.1] = extra
             return values.to(dtype)
         case Masks(kinds):
-            if plan != "normal" and plan not in kinds:
-                raise CaseError(f"{plan} is no kind of this mask: choose from {', '.join(kinds)}")
             return _mask(kinds[0] if plan == "normal" else plan, size, generator).to(dtype)
 
 
@@ -209,12 +243,14 @@ def _mask(kind: str, size: tuple[int, ...], generator: torch.Generator) -> torch
         case "causal":
             return allowed.tril_(columns - rows)
         case "padding":
-            kept = torch.randint(1, columns + 1, (*size[:-2], 1, 1), generator=generator, device=generator.device)
+            kept = torch.randint(
+                min(1, columns), columns + 1, (*size[:-2], 1, 1), generator=generator, device=generator.device
+            )
             return (torch.arange(columns, device=generator.device) < kept).expand(size).contiguous()
         case "random":
             return _uniform(size, generator, 0.0, 1.0) < 0.7
         case "empty-row":
-            allowed[..., rows // 2, :] = False
+            allowed[..., rows // 2 : rows // 2 + 1, :] = False
     return allowed
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..record import CHECKS, Reason, Record
 
 STRIDED = ("transposed", "sliced", "expanded")
-LAYOUT = re.compile(r"layout\([^)=]*=(\w+)")
+LAYOUTS_OF = re.compile(r"layout\(([^)]*)\)")
 HEAD = ("task", "candidate", *CHECKS, "verdict")
 
 
@@ -61,8 +61,14 @@ def _verdict(records: Sequence[Record]) -> str:
 def takes(records: Sequence[Record]) -> str:
     """What a candidate cleanly refused, in words: `dense only`, `not float16`."""
     unsupported = [record for record in records if record.reason is Reason.UNSUPPORTED]
-    refused = dict.fromkeys(record.facts["refuses"] for record in unsupported if "refuses" in record.facts)
-    tried = {layout for record in records for layout in LAYOUT.findall(record.case or "") if layout in STRIDED}
+    refused = dict.fromkeys(
+        name for record in unsupported for name in record.facts.get("refuses", "").split(",") if name
+    )
+    tried = {layout for record in records for layout in _layouts(record.case or "") if layout in STRIDED}
     if tried and tried <= set(refused):
         return ", ".join(["dense only", *(f"not {each}" for each in refused if each not in tried)])
     return ", ".join(f"not {each}" for each in refused)
+
+
+def _layouts(case: str) -> list[str]:
+    return [pair.rpartition("=")[2] for part in LAYOUTS_OF.findall(case) for pair in part.split(",")]

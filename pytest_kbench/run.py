@@ -1,0 +1,101 @@
+"""What the items of a `--kbench` run share: its settings, its grader, and when a candidate is given up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .candidate import Candidate
+from .case import Case, NamedCase
+from .options import Settings
+from .record import CheckName, Reason, Record
+
+if TYPE_CHECKING:
+    from .grader import Grader, Patience
+    from .task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What one test function grades: one case of one check of one candidate."""
+
+    task: Task
+    candidate: Candidate
+    check: CheckName
+    named: NamedCase
+
+    @property
+    def id(self) -> str:
+        """The bracketed part of the test's name."""
+        return ":".join(part for part in (self.candidate.id, self.named.id) if part)
+
+
+FULL_FAILURES = 3
+
+
+class Run:
+    """What a run's items share. The grader starts at the first case; torch is not imported before a task needs it."""
+
+    def __init__(self, settings: Settings, case: Case | None) -> None:
+        self.settings = settings
+        self.case = case
+        self._grader: Grader | None = None
+        self._patience: dict[Path, Patience] = {}
+        self._given_up: dict[Path, Planned] = {}
+        self._failures: Counter[tuple[Path, CheckName]] = Counter()
+
+    @property
+    def grader(self) -> Grader:
+        """The run's grader."""
+        if self._grader is None:
+            from .grader import Grader
+
+            self._grader = Grader(self.settings)
+        return self._grader
+
+    def close(self) -> None:
+        """End every process that was started."""
+        if self._grader is not None:
+            self._grader.close()
+
+    def cases(self, task: Task, check: CheckName) -> tuple[NamedCase, ...]:
+        """What a check grades: its own cases; or the one of `--kbench-case`, in the first check that takes cases."""
+        from .grader import CHECK_MODULES
+
+        if self.case is not None:
+            taker = next((each for each in self.settings.checks if each != "build"), None)
+            return (NamedCase("case", self.case),) if check == taker else ()
+        planned: tuple[NamedCase, ...] = CHECK_MODULES[check].cases(task, self.settings)
+        return planned
+
+    def grade(self, planned: Planned) -> Record:
+        """The record of one item. What gives a candidate up is told once; its other items are skipped."""
+        from .grader import PROBLEMS, Patience
+
+        task, candidate, check = planned.task.name, planned.candidate, planned.check
+        last = self._given_up.get(candidate.path)
+        if last is not None and last != planned:
+            seen = f"see {last.check}[{last.id}]"
+            return Record(task, candidate.name, check, "skipped", Reason.GIVEN_UP, seen)
+        cases = None if check == "build" else (planned.named,)
+        try:
+            record = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records[0]
+        except PROBLEMS as error:
+            record = Record(task, candidate.name, check, "failed", Reason.ENVIRONMENT, f"environment: {error}")
+        patience = self._patience.setdefault(candidate.path, Patience(self.settings.max_failures))
+        if patience.lost(record):
+            self._given_up[candidate.path] = planned
+        return record
+
+    def text(self, planned: Planned, record: Record) -> str:
+        """A failure's text: in full for the first few of a candidate's check, then its verdict alone."""
+        key = (planned.candidate.path, planned.check)
+        self._failures[key] += 1
+        return record.message if self._failures[key] <= FULL_FAILURES else record.message.partition("\n")[0]
+
+
+RUN: pytest.StashKey[Run] = pytest.StashKey()
