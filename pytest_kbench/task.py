@@ -65,23 +65,27 @@ class Task:
     """A reference function and everything needed to grade claims to compute it.
 
     - `function` — the reference; its parameters are declared by `args`, one each, in its order.
-    - `shapes` — named shapes, each giving every dimension; `fuzz` — ranges per dimension (`"0..4096"`, `"1|2"`);
-      `where` — a condition over dimensions that every shape keeps.
+    - `shapes` — named shapes, each giving every dimension; `where` — a condition over dimensions that every shape keeps.
     - `time` — per device, which named shapes are timed; a shape listed only under `cuda` is not graded on a CPU.
     - `dtypes` — for arguments that fix no dtype of their own; the first is the one that is timed.
-    - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
     - `in_place` — arguments that the operator writes; their values afterwards are outputs, after the returned ones.
     - `inputs(dims, generator)` — makes tensors together (a dict by name) where independent draws do not do.
     - `golden` — a float64 implementation of its own, where running the reference in float64 is not the truth.
     - `tolerance` — one fixed rtol and atol, or a dict of `elementwise`, `normwise`, `ulps`, `fixed`.
-    - `nan` — whether NaN, infinities and huge values propagate or never occur; `ties="mask"` — near-ties of a max are
-      not judged.
+    - `nan` — whether NaN, infinities and huge values propagate or never occur.
     - `strides` — `"any"` non-overlapping output layout, or `"dense"` promised.
+    - `require` — layouts and dtypes that may not be refused.
+
+    Declared now, for checks that are still to come:
+
+    - `fuzz` — ranges per dimension (`"0..4096"`, `"1|2"`).
+    - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
+    - `ties` — `"mask"` where near-ties of a max are not judged.
     - `flops`, `bytes` — expressions over dimensions where counting cannot see them; `baselines` — further named arms.
     - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
       vendor library calls are; `deterministic` — whether repeats must agree bit by bit.
-    - `require` — layouts and dtypes that may not be refused.
-    - `digest` — a hash of the declaration, its functions' sources and its file (64 hex digits).
+
+    `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits).
 
     Raises `TaskError` when a field is wrong. `name` and `path` are set by whoever loads the task's file.
     """

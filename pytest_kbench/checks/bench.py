@@ -5,6 +5,7 @@ A child that dies is replaced at the next call; the other cases go on. A bench s
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +16,6 @@ from ..build.cache import Store
 from ..build.program import prepare
 from ..candidate import Candidate
 from ..case import Call
-from ..expression import shape
 from ..options import Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.golden import Eager, Golden, eager, golden
@@ -169,25 +169,25 @@ class Bench:
             self._child.release()
 
     def takes(self, dtype: str) -> bool:
-        """Whether a plain call in this dtype (a small dense shape, normal values) goes through without an exception."""
+        """Whether some plain call in this dtype (a named shape, dense, normal values) raises nothing."""
         if dtype not in self._taken:
-            returned = self.call(self._plain_call(dtype), hold=0).returned
+            self._taken[dtype] = any(self._goes_through(call) for call in self._plain_calls(dtype))
             self.release()
-            self._taken[dtype] = not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)
         return self._taken[dtype]
 
-    def _plain_call(self, dtype: str) -> Call:
-        calls = [named.case.calls[0] for named in fixed_cases(self.task, self.settings.device, self.settings.seed)]
-        full = [each for each in calls if _is_full(self.task, each)] or calls
-        smallest = min(full, key=lambda each: sum(size for _, size in each.dims))
-        return replace(
-            smallest, dtype=dtype, layouts=(), plans=(), absent=(), seed=derive(self.settings.seed, "plain", dtype)
-        )
+    def _goes_through(self, call: Call) -> bool:
+        returned = self.call(call, hold=0).returned
+        return not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)
 
-
-def _is_full(task: Task, call: Call) -> bool:
-    dims = dict(call.dims)
-    return all(size(dims) > 0 for each in task.tensors for size in shape(each.shape))
+    def _plain_calls(self, dtype: str) -> list[Call]:
+        """One call per named shape, small ones first."""
+        calls = (named.case.calls[0] for named in fixed_cases(self.task, self.settings.device, self.settings.seed))
+        by_shape = {call.dims: call for call in calls}
+        seed = derive(self.settings.seed, "plain", dtype)
+        return [
+            replace(call, dtype=dtype, layouts=(), plans=(), absent=(), seed=seed)
+            for call in sorted(by_shape.values(), key=lambda call: math.prod(size for _, size in call.dims))
+        ]
 
 
 def _sent(argument: Placed | Plain) -> TensorArgument | ValueArgument:

@@ -1,4 +1,4 @@
-# verdict: protocol|exited|crashed|raised
+# verdict: exited
 """Closes every descriptor it has, then returns the right answer to nobody."""
 
 import os

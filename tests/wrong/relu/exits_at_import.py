@@ -1,4 +1,4 @@
-# verdict: exited|load
+# verdict: exited
 """Ends its process while it is imported."""
 
 import os

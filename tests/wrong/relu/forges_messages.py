@@ -1,4 +1,4 @@
-# verdict: protocol|out_of_bounds|exited|crashed
+# verdict: protocol
 """Writes a verdict of its own to every descriptor it has."""
 
 import contextlib

@@ -1,4 +1,4 @@
-# verdict: binding|load
+# verdict: binding
 """Defines neither the task's function nor `forward`."""
 
 import torch

@@ -1,4 +1,4 @@
-# verdict: raised|unsupported
+# verdict: raised
 """Raises an exception that cannot be shown."""
 
 class Unspeakable(BaseException):

@@ -1,4 +1,4 @@
-# verdict: raised|unsupported
+# verdict: unsupported
 """Refuses row lengths that are inside the declared range."""
 
 import torch

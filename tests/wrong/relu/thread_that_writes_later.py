@@ -1,4 +1,4 @@
-# verdict: wrong|nonfinite|outputs_changed
+# verdict: nonfinite|wrong
 """Returns an empty output that a thread fills 50 ms later."""
 
 import threading

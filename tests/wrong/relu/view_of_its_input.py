@@ -1,4 +1,4 @@
-# verdict: aliasing|wrong
+# verdict: aliasing
 """Returns a view of its input, right wherever nothing is negative."""
 
 def relu(x):
