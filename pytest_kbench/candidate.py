@@ -37,7 +37,10 @@ class Candidate:
     @classmethod
     def at(cls, path: Path) -> Candidate:
         """The candidate at this path; raises `CandidateError`."""
-        path = path.resolve()
+        try:
+            path = path.resolve()
+        except (OSError, RuntimeError) as error:
+            raise CandidateError(path, f"leads nowhere ({error})") from None
         include = tuple(folder for folder in (path.parent / INCLUDE, path.parent.parent / INCLUDE) if folder.is_dir())
         if path.is_dir():
             sources = tuple(sorted(each for each in path.rglob("*") if each.suffix in LANGUAGES and each.is_file()))

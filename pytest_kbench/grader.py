@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ from types import TracebackType
 
 from .build.cache import Store
 from .build.errors import CacheError
+from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
 from .checks import build, contract, correct
@@ -91,7 +90,7 @@ class Grader:
     @contextmanager
     def _bench(self, task: Task, candidate: Candidate, settings: Settings) -> Iterator[Bench]:
         """Lend a bench to one caller at a time; an idle one of the same task and sources is used again."""
-        key = (task.function.__name__, str(candidate.path), _content(candidate), repr(settings))
+        key = (task.function.__name__, str(candidate.path), fingerprint(candidate), repr(settings))
         with self._lock:
             bench = self._idle.pop(key, None) or Bench(task, candidate, settings, self._sandbox, self._store)
         bench.serve(task)
@@ -145,16 +144,6 @@ def _named(case: CaseLike) -> NamedCase:
         return case
     case = Case.parse(case) if isinstance(case, str) else case
     return NamedCase("case", case)
-
-
-def _content(candidate: Candidate) -> str:
-    """A hash of everything that the candidate is made from, shared headers included."""
-    digest = hashlib.sha256()
-    headers = (each for folder in candidate.include for each in sorted(folder.rglob("*")))
-    for path in (*candidate.sources, *headers):
-        if path.is_file():
-            digest.update(os.fsencode(path) + b"\0" + path.read_bytes())
-    return digest.hexdigest()
 
 
 _graders: dict[tuple[object, ...], Grader] = {}

@@ -132,7 +132,8 @@ def _read(name: str, value: Any) -> Any:
 class Verdict:
     """What `grade` says of a candidate: failed if any record failed, skipped if none passed, else passed.
 
-    `reason` and `message` are those of the first failure (or of the first skip, when everything was skipped).
+    `reason` and `message` are those of the first failure (or of the first skip, when everything was skipped). A passed
+    verdict's message names what the candidate refused, if anything.
     """
 
     outcome: Status
@@ -149,4 +150,7 @@ class Verdict:
                 return cls(status, first.reason, first.message, records)
         if not records:
             return cls("skipped", None, "nothing was graded", records)
-        return cls("passed", None, "", records)
+        refused = [record for record in records if record.reason is Reason.UNSUPPORTED]
+        names = sorted({name for record in refused for name in record.facts.get("refuses", "").split(",")})
+        said = f"refused {', '.join(names)} in {len(refused)} of {len(records)} records" if refused else ""
+        return cls("passed", None, said, records)

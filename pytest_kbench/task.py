@@ -65,7 +65,7 @@ class Task:
     """A reference function and everything needed to grade claims to compute it.
 
     - `function` — the reference; its parameters are declared by `args`, one each, in its order.
-    - `shapes` — named shapes, each giving every dimension; `where` — a condition over dimensions that every shape keeps.
+    - `shapes` — named shapes, each giving every dimension; `where` — a condition that every shape keeps.
     - `time` — per device, which named shapes are timed; a shape listed only under `cuda` is not graded on a CPU.
     - `dtypes` — for arguments that fix no dtype of their own; the first is the one that is timed.
     - `in_place` — arguments that the operator writes; their values afterwards are outputs, after the returned ones.

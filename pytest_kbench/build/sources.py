@@ -6,6 +6,7 @@ part of the result either.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -106,12 +107,31 @@ def _read(path: Path, root: Path, staged: str, shown: str, *, unit: bool) -> Sou
         real = path.resolve(strict=True)
         if not real.is_relative_to(root.resolve()):
             raise BuildError("it links to a file outside its folder", path=path, fix="Put a copy there instead.")
-        # Not blocking: a FIFO would wait for ever.
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise BuildError("it is not a regular file", path=path, fix="Put a file there.")
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise BuildError(f"it cannot be read ({error.strerror})", path=path, fix="Check the file.") from error
+        data = _bytes(real)
+    except (OSError, RuntimeError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise BuildError(f"it cannot be read ({why})", path=path, fix="Check the file.") from error
+    if data is None:
+        raise BuildError("it is not a regular file", path=path, fix="Put a file there.")
     return Source(path, f"{staged}/{relative}", f"{shown}{relative}", data, unit)
+
+
+def _bytes(path: Path) -> bytes | None:
+    """What a file holds, bounded, without ever waiting for a FIFO or a device; `None` if it is no regular file."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        return file.read(MOST_BYTES + 1) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
+def fingerprint(candidate: Candidate) -> str:
+    """A hash that changes when anything does that the candidate is made from; what cannot be read counts as such."""
+    digest = hashlib.sha256()
+    folders = {candidate.path if candidate.path.is_dir() else candidate.path.parent, *candidate.include}
+    headers = [header for folder in sorted(folders) for header in _headers(folder, deep=folder in candidate.include)]
+    for path in (*candidate.sources, *headers):
+        try:
+            data = _bytes(path)
+        except OSError as error:
+            data = str(error).encode()
+        digest.update(os.fsencode(path) + b"\0" + hashlib.sha256(data or b"").digest())
+    return digest.hexdigest()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from ..case import Case, CaseError, NamedCase
+from ..case import Call, Case, CaseError, NamedCase
 from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
@@ -31,6 +31,7 @@ class Finding:
     status: Status = "failed"
     comparisons: tuple[Comparison, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
+    case: Case | None = None  # the one that was graded, if it is not the one that was asked for
 
 
 def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
@@ -49,7 +50,8 @@ def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     )
     if isinstance(found, Passed):
         return record
-    return replace(record, status=found.status, reason=found.reason, message=found.message, facts=found.facts)
+    told = replace(record, status=found.status, reason=found.reason, message=found.message, facts=found.facts)
+    return told if found.case is None else replace(told, case=str(found.case))
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +197,50 @@ def _failed(answer: Answer, failure: Failure) -> Finding:
 
 
 def _refusal(bench: Bench, answer: Answer, failure: Failure) -> Finding | None:
-    """Whether an exception is a clean refusal: of a layout or of a dtype (skipped), or of a shape or value (failed)."""
+    """What an exception means: a clean refusal of a layout or dtype (skipped), or of a shape or value (failed).
+
+    What is refused is graded all the same, in the layout and dtype that the candidate takes: a refusal must not hide
+    the shapes and values that the case would have covered. `None` when it is no refusal, because nothing ever works.
+    """
     if failure.reason is not Reason.RAISED:
         return None
     task, call = bench.task, answer.call
-    refused: str | None = None
-    if call.layouts and isinstance(bench.call(replace(call, layouts=()), hold=0).returned, Returned):
-        refused = ",".join(sorted({layout for _, layout in call.layouts}))
-    elif not bench.takes(call.dtype):
-        if not any(bench.takes(dtype) for dtype in task.dtypes):
-            return None  # it never works: that is no refusal
-        refused = call.dtype
-    if refused is not None and not set(refused.split(",")) & set(task.require):
-        text = f"does not take {refused}: {failure.message}"
-        return Finding(Reason.UNSUPPORTED, text, "skipped", facts={"refuses": refused})
-    what = f"{refused} is required by the task" if refused else "it refused a shape or value inside the declared ranges"
+    layouts = sorted({layout for _, layout in call.layouts})
+    for refused, instead in (
+        (layouts, replace(call, layouts=())),
+        ([call.dtype], _in_another_dtype(bench, call)),
+        ([call.dtype, *layouts], _in_another_dtype(bench, replace(call, layouts=()))),
+    ):
+        if instead is None or instead == call:
+            continue
+        again = bench.call(instead, hold=0)
+        if isinstance(again.returned, Returned):
+            return _refused(task, refused, failure, again, again.returned)
+    if not any(bench.takes(dtype) for dtype in task.dtypes):
+        return None
+    text = f"it refused a shape or value inside the declared ranges: {failure.message}"
     detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n")
-    return Finding(Reason.UNSUPPORTED, explain_failure(Reason.UNSUPPORTED, f"{what}: {failure.message}", detail))
+    return Finding(Reason.UNSUPPORTED, explain_failure(Reason.UNSUPPORTED, text, detail))
+
+
+def _in_another_dtype(bench: Bench, call: Call) -> Call | None:
+    """The call in a dtype that the candidate takes, if it does not take this one."""
+    if bench.takes(call.dtype):
+        return None
+    return next((replace(call, dtype=each) for each in bench.task.dtypes if bench.takes(each)), None)
+
+
+def _refused(task: Task, refused: Sequence[str], failure: Failure, answer: Answer, returned: Returned) -> Finding:
+    found = _judge(task, answer, returned)
+    if isinstance(found, Finding):
+        text = f"{found.message}\nin the case graded instead of one that it refused ({', '.join(refused)})"
+        return replace(found, message=text, case=Case((answer.call,)))
+    required = [each for each in refused if each in task.require]
+    if required:
+        text = f"{', '.join(required)} is required by the task: {failure.message}"
+        return Finding(Reason.UNSUPPORTED, explain_failure(Reason.UNSUPPORTED, text, failure.detail))
+    text = f"does not take {', '.join(refused)}: {failure.message}"
+    return Finding(Reason.UNSUPPORTED, text, "skipped", comparisons=tuple(found), facts={"refuses": ",".join(refused)})
 
 
 def _in_call(finding: Finding, index: int, case: Case) -> Finding:

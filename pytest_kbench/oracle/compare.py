@@ -66,7 +66,7 @@ def _compare_fully(actual: Tensor, golden: Tensor, centre: Tensor, bound: Bound,
     accepts = torch.full_like(kind, FINITE) if bound.accepts is None else bound.accepts
     strange = (kind & accepts) == 0
     finite = (kind == FINITE) & ~strange
-    error = torch.where(finite, wide - centre, 0.0)
+    error = torch.where(finite & bound.elementwise.isfinite(), wide - centre, 0.0)
     ratios = error.abs() / bound.elementwise
     wrong = finite & (ratios > 1.0)
     norm_ratio = None if bound.norm is None or not bool(finite.any()) else _ratio(norm(error), bound.norm)

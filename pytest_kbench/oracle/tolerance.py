@@ -20,6 +20,7 @@ FINITE: Final = 1
 NAN: Final = 2
 POSITIVE: Final = 4  # +inf
 NEGATIVE: Final = 8  # -inf
+ANYTHING: Final = FINITE | NAN | POSITIVE | NEGATIVE
 
 _GROUP: Final = 32  # fewest elements whose errors are pooled, so that one lucky element decides nothing
 _WINDOW: Final = 64  # elements pooled where a whole tensor would be the only group
@@ -73,10 +74,11 @@ class Tolerance:
 class Bound:
     """What one output is allowed, element by element and as a whole.
 
-    `elementwise`: float64, golden's shape, > 0 (0 where the answer must be exact). `norm`: for the Euclidean norm of
-    the error over the elements that are finite on both sides; `None` where no norm is judged. `accepts`: uint8 bits
-    (FINITE, NAN, POSITIVE, NEGATIVE) per element; `None` when every element must be finite. `centre`: what finite
-    values are measured from, where that is not golden itself (golden is NaN or infinite, eager finite).
+    `elementwise`: float64, golden's shape, > 0 (0 where the answer must be exact, infinite where it may be anything).
+    `norm`: for the Euclidean norm of the error over the elements that are finite on both sides; `None` where no norm is
+    judged. `accepts`: uint8 bits (FINITE, NAN, POSITIVE, NEGATIVE) per element; `None` when every element must be
+    finite. `centre`: what finite values are measured from, where that is not golden itself (golden is NaN or infinite,
+    eager finite).
     """
 
     elementwise: Tensor
@@ -163,7 +165,13 @@ def norm(values: Tensor) -> float:
 
 
 def bound(
-    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, *, terms: int | None = None
+    golden: Tensor,
+    eager: Tensor,
+    shaken: Tensor | None,
+    tolerance: Tolerance,
+    *,
+    terms: int | None = None,
+    indeterminate: bool = False,
 ) -> Bound:
     """The bound of one output, by the three-way rule.
 
@@ -187,6 +195,10 @@ def bound(
     Mary, 2019), as terms where summands are alike and round the same way, each up to a limit. Where golden is smaller
     than S, as where the truth is zero, every digit is noise, and growth is largest. The norm of the error is allowed
     normwise times that of eager's error, plus that of the floor: ulps u |g|, the drift, the grown S.
+
+    `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
+    form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
+    and what is pooled with it, may be anything.
     """
     if eager.is_complex():
         raise TypeError("complex outputs are not judged; return the real and imaginary parts as two outputs")
@@ -204,7 +216,7 @@ def bound(
         reach = reach if bool(eager.isfinite().all()) else math.nan
     if reach <= torch.finfo(eager.dtype).max:
         return made
-    return _with_patterns(golden, eager, shaken, tolerance, terms)
+    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate)
 
 
 def _three_way(
@@ -293,7 +305,12 @@ def _spread(pooled: Tensor, values: Tensor) -> Tensor:
 
 
 def _with_patterns(
-    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None
+    golden: Tensor,
+    eager: Tensor,
+    shaken: Tensor | None,
+    tolerance: Tolerance,
+    terms: int | None,
+    indeterminate: bool,
 ) -> Bound:
     """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
 
@@ -329,6 +346,12 @@ def _with_patterns(
     accepts = accepts | torch.where(near, infinity, none) | torch.where(lost, none + (NAN | POSITIVE | NEGATIVE), none)
     if bool((accepts == FINITE).all()):
         return made
+    if indeterminate:
+        free = _spread(_pool(golden.isnan().to(torch.float64)), torch.zeros_like(golden)) > 0.0
+        if golden.dim():
+            free |= golden.isnan().any(-1, keepdim=True)
+        accepts = torch.where(free, none + ANYTHING, accepts)
+        made = Bound(made.elementwise.masked_fill(free, math.inf), made.norm)
     return Bound(made.elementwise, made.norm, accepts, centre)
 
 

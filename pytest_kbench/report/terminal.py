@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from ..candidate import escaped
 from ..record import CHECKS, Reason, Record
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -32,7 +33,7 @@ def missing(refused: Mapping[str, str]) -> str:
 
 def _row(task: str, candidate: str, records: Sequence[Record]) -> tuple[str, ...]:
     cells = (_cell([record for record in records if record.check == check]) for check in CHECKS)
-    return (task, candidate, *cells, _verdict(records))
+    return (task, escaped(candidate), *cells, _verdict(records))
 
 
 def _cell(records: Sequence[Record]) -> str:
@@ -55,7 +56,8 @@ def _verdict(records: Sequence[Record]) -> str:
         first = next(record for record in records)
         return f"skipped: {first.reason}"
     limits = takes(records)
-    return f"passed, {limits}" if limits else "passed"
+    refused = sum(record.reason is Reason.UNSUPPORTED for record in records)
+    return f"passed, {limits} ({refused} refused)" if limits else "passed"
 
 
 def takes(records: Sequence[Record]) -> str:

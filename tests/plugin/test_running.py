@@ -60,7 +60,7 @@ def test_a_clean_refusal_of_a_layout_is_skipped_and_shown(project):
     result = project.grade()
     assert result.ret == 0
     assert result.parseoutcomes()["skipped"] > 0
-    result.stdout.fnmatch_lines(["twice *dense.py *ok *passed, dense only"])
+    result.stdout.fnmatch_lines(["twice *dense.py *ok *passed, dense only (* refused)"])
 
 
 def test_last_failed_runs_only_what_failed(project):
