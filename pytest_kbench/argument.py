@@ -145,6 +145,8 @@ def flatten(args: Iterable[Argument | Iterable[Argument]]) -> tuple[Argument, ..
     """The declarations in order, helpers such as `batch_norm` unpacked. Raises `TaskError`."""
     flat: list[Argument] = []
     for each in args:
+        if isinstance(each, Optional) and not isinstance(each.argument, (Tensor, Param)):
+            raise TaskError("args", f"{each!r} wraps no tensor", "Write Optional(Tensor(...)) or Optional(Param(...))")
         if isinstance(each, (Tensor, Param, Scalar, Dim, Optional)):
             flat.append(each)
         elif isinstance(each, Iterable) and not isinstance(each, str):
@@ -181,6 +183,13 @@ def check_tensor(tensor: Tensor | Param, names: Container[str]) -> None:
             raise TaskError(f"{where}.{key}", "masks are boolean, of rows and columns", 'Write "b sq sk", dtype="bool"')
         if isinstance(each, Masks) and (not each.kinds or set(each.kinds) - set(MASKS)):
             raise TaskError(f"{where}.{key}", f"{each!r} is unknown", f"Choose from: {', '.join(MASKS)}")
+        if (
+            isinstance(each, Integers)
+            and isinstance(each.low, int)
+            and isinstance(each.high, int)
+            and each.low >= each.high
+        ):
+            raise TaskError(f"{where}.{key}", f"{each!r} has no values", "The upper end is excluded: integers(0, 10)")
     exact = (tensor.dtype or "float32") not in FLOATS
     if exact and (not distributions or any(isinstance(each, Normal) for each in distributions)):
         raise TaskError(

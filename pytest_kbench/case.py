@@ -58,27 +58,22 @@ class Call:
     def parse(cls, text: str) -> Call:
         """Read one call; raises `CaseError`."""
         parts = _parts(text)
-        try:
-            call = cls(
-                dims=tuple((name, int(size)) for name, size in _pairs(parts.get("dims", ""))),
-                dtype=parts.get("dtype", "float32"),
-                state=parts.get("state") or None,
-                scalars=tuple((name, _read(value)) for name, value in _pairs(parts.get("scalars", ""))),
-                absent=tuple(name for name in parts.get("absent", "").split(",") if name),
-                layouts=tuple(_pairs(parts.get("layout", ""))),
-                plans=tuple(_pairs(parts.get("values", ""))),
-                seed=int(parts.get("seed", "0"), 16),
-            )
-        except ValueError as error:
-            raise error if isinstance(error, CaseError) else CaseError(f"{text!r}: {error}") from None
+        call = cls(
+            dims=tuple((name, _size(name, size)) for name, size in _pairs(parts.get("dims", ""))),
+            dtype=parts.get("dtype", "float32"),
+            state=parts.get("state") or None,
+            scalars=tuple((name, _read(value)) for name, value in _pairs(parts.get("scalars", ""))),
+            absent=tuple(name for name in parts.get("absent", "").split(",") if name),
+            layouts=tuple(_pairs(parts.get("layout", ""))),
+            plans=tuple(_pairs(parts.get("values", ""))),
+            seed=_seed(parts.get("seed", "0")),
+        )
         call._check()
         return call
 
     def _check(self) -> None:
         if self.dtype not in DTYPES:
             raise CaseError(f"dtype({self.dtype}): choose from {', '.join(DTYPES)}")
-        if any(size < 0 for _, size in self.dims) or not 0 <= self.seed < 1 << 64:
-            raise CaseError("sizes are at least 0, and a seed has at most 16 hex digits")
         for name, layout in self.layouts:
             if layout not in LAYOUTS:
                 raise CaseError(f"layout({name}={layout}): choose from {', '.join(LAYOUTS)}")
@@ -96,7 +91,7 @@ class Case:
     @classmethod
     def parse(cls, text: str) -> Case:
         """Read a case; raises `CaseError`."""
-        return cls(tuple(Call.parse(part) for part in text.split(";")))
+        return cls(tuple(Call.parse(part) for part in text.strip().removesuffix(";").split(";")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,22 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     found = [part.partition("=") for part in text.split(",") if part.strip()]
     if any(not equals or not NAME.match(name.strip()) for name, equals, _ in found):
         raise CaseError(f"{text!r}: write name=value, separated by commas")
+    names = [name.strip() for name, _, _ in found]
+    if len(set(names)) < len(names):
+        raise CaseError(f"{text!r} gives a name twice")
     return [(name.strip(), value.strip()) for name, _, value in found]
+
+
+def _size(name: str, text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise CaseError(f"dims({name}={text}): a size is a whole number")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9a-f]{1,16}", text):
+        raise CaseError(f"seed({text}): a seed is 1 to 16 hexadecimal digits")
+    return int(text, 16)
 
 
 def _written(value: Value) -> str:

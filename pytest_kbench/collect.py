@@ -64,12 +64,17 @@ class KernelCase(pytest.Function):
     def grade(self, planned: Planned) -> None:
         """Grade the case, keep its record with the report, and pass, fail or skip accordingly."""
         run = self.config.stash[RUN]
-        record = run.grade(planned)
+        try:
+            record = run.grade(planned)
+        except Exception as error:  # ours: it must show in the table too, beside its traceback
+            self.user_properties.append(("kbench", json.dumps(run.internal(planned, error).to_json())))
+            raise
         self.user_properties.append(("kbench", json.dumps(record.to_json())))
         if record.status == "failed":
             raise KernelFailed(f"{run.text(planned, record)}\n{reproduce(self, planned, record, run.settings)}")
         if record.status == "skipped":
-            pytest.skip(f"{record.reason}: {record.message.splitlines()[0]}" if record.message else str(record.reason))
+            headline = record.message.partition("\n")[0]
+            raise pytest.skip.Exception(f"{record.reason}: {headline}", _use_item_location=True)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure as text for people; its first line is the verdict."""
@@ -106,18 +111,25 @@ class TaskModule(pytest.Module):
         except native.TaskFileError as error:
             yield Broken.from_parent(self, name="task", problem=f"task: {error}")
             return
+        except Exception as error:  # a declaration that nobody thought of must not end the run
+            problem = f"task: {self.path.name}: no cases can be made of it: {type(error).__name__}: {error}"
+            yield Broken.from_parent(self, name="task", problem=problem)
+            return
         wanted = self.config.getoption("--kbench-candidate")
         found = [each for each in find(candidates_folder(self.config) / task.name) if wanted in (None, each.path.name)]
         yield from (self._broken(each) for each in found if isinstance(each, CandidateError))
         candidates = [each for each in found if isinstance(each, Candidate)]
         if not found:
             where = candidates_folder(self.config) / task.name
-            yield Missing.from_parent(self, name="candidates", reason=f"no candidate in {where}")
+            reason = f"no candidate in {where}" if where.is_dir() else f"no candidate: there is no folder {where}"
+            yield Missing.from_parent(self, name="candidates", reason=reason)
         elif not task.graded_shapes(run.settings.device):
             reason = f"device: no shape of {task.name} is graded on {run.settings.device}"
             yield Missing.from_parent(self, name="shapes", reason=reason)
+            return
+        counts = ",".join(f"{check}={len(cases)}" for check, cases in named.items())
         for check, cases in named.items():
-            self._planned = [Planned(task, each, check, case) for each in candidates for case in cases]
+            self._planned = [Planned(task, each, check, case, counts) for each in candidates for case in cases]
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
 
@@ -180,7 +192,7 @@ class Missing(TaskItem):
 
     def runtest(self) -> None:
         """Skip, saying why."""
-        pytest.skip(self.reason)
+        raise pytest.skip.Exception(self.reason, _use_item_location=True)
 
 
 def candidates_folder(config: pytest.Config) -> Path:
@@ -192,7 +204,11 @@ def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Set
     """The command that grades just this case again, from the folder in which pytest was started."""
     start = item.config.invocation_params.dir
     path = item.path.relative_to(start) if item.path.is_relative_to(start) else item.path
+    option = item.config.option
     words = ["pytest", str(path), "--kbench", f"--kbench-candidate={planned.candidate.name}"]
+    words += [word for each in option.override_ini or () for word in ("-o", each)]
+    words += ["-c", str(option.inifilename)] if option.inifilename else []
+    words += [f"--rootdir={option.rootdir}"] if option.rootdir else []
     words.append(f"--kbench-checks={planned.check}")
     words += [f"--kbench-case={record.case}"] if record.case else []
     return " ".join([*map(shlex.quote, words), settings.flags()]).rstrip()

@@ -42,7 +42,9 @@ class Grader:
     """Grades candidates; keeps a few of them warm. Close it, or use it as a context manager."""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+        self.settings = Settings() if settings is None else settings
+        if not isinstance(self.settings, Settings):
+            raise TypeError(f"settings={settings!r}: make them with Settings(...)")
         self._sandbox = Sandbox(strict=self.settings.strict_sandbox, threads=self.settings.threads)
         self._store = Store(self.settings.cache)
         self._lock = threading.Lock()
@@ -82,6 +84,8 @@ class Grader:
         task = task if isinstance(task, Task) else native.load(Path(task))[0]
         candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
         checks = settings.checks if checks is None else checks
+        if isinstance(checks, str) or isinstance(cases, str):
+            raise ValueError("checks and cases are lists, not texts")
         if unknown := [check for check in checks if check not in CHECK_MODULES]:
             raise ValueError(f"checks: {', '.join(map(str, unknown))}: choose from {', '.join(CHECK_MODULES)}")
         with self._bench(task, candidate, settings) as bench:
@@ -114,8 +118,8 @@ class Grader:
 class Patience:
     """When to give a candidate up: it cannot be built or loaded, it hung three times, or it failed often enough."""
 
-    def __init__(self, max_failures: int | None) -> None:
-        self._failures_left = max_failures
+    def __init__(self, max_failures: int) -> None:
+        self._failures_left = max_failures or None
         self._timeouts_left = TIMEOUTS
 
     def lost(self, record: Record) -> bool:
@@ -152,7 +156,9 @@ _graders_lock = threading.Lock()
 
 def _grader_for(settings: Settings | None) -> Grader:
     """The process's Grader of these settings, as far as they concern what Graders own."""
-    settings = settings or Settings()
+    settings = Settings() if settings is None else settings
+    if not isinstance(settings, Settings):
+        raise TypeError(f"settings={settings!r}: make them with Settings(...)")
     key = (settings.strict_sandbox, settings.threads, settings.cache)
     with _graders_lock:
         if key not in _graders:

@@ -22,6 +22,10 @@ class OptionError(ValueError):
     """A value that an option does not take; the message names the option, the value and what it takes."""
 
 
+LEAST_MEMORY = 64 << 20
+OPTIONAL = ("tolerance", "memory", "threads", "cache")
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How to grade. Times are in seconds, memory in bytes; `None` leaves the choice to the part concerned."""
@@ -31,7 +35,7 @@ class Settings:
     tolerance: float | None = None
     timeout: float = 30.0
     build_timeout: float = 180.0
-    max_failures: int | None = None
+    max_failures: int = 20
     memory: int | None = None
     threads: int | None = None
     strict_sandbox: bool = False
@@ -39,19 +43,24 @@ class Settings:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        for name, fine, what in (
-            ("checks", all(check in CHECKS for check in self.checks), f"some of {', '.join(CHECKS)}"),
-            ("seed", isinstance(self.seed, int) and 0 <= self.seed < 1 << 64, "an integer of at most 64 bits"),
-            ("tolerance", self.tolerance is None or self.tolerance > 0, "a positive number"),
-            ("timeout", self.timeout > 0, "a positive number of seconds"),
-            ("build_timeout", self.build_timeout > 0, "a positive number of seconds"),
-            ("max_failures", self.max_failures is None or self.max_failures > 0, "a positive number"),
-            ("memory", self.memory is None or self.memory > 0, "a positive number of bytes"),
-            ("threads", self.threads is None or self.threads > 0, "a positive number"),
-            ("device", self.device == "cpu", "cpu; this version grades on the CPU"),
+        for name, kind, fine, what in (
+            ("checks", tuple, lambda given: set(given) <= set(CHECKS), f"a tuple of some of {', '.join(CHECKS)}"),
+            ("seed", int, lambda given: 0 <= given < 1 << 64, "an integer of at most 64 bits"),
+            ("tolerance", (int, float), lambda given: 0 < given < float("inf"), "a positive number, or None"),
+            ("timeout", (int, float), lambda given: 0 < given < 1e6, "a positive number of seconds"),
+            ("build_timeout", (int, float), lambda given: 0 < given < 1e6, "a positive number of seconds"),
+            ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
+            ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
+            ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
+            ("strict_sandbox", bool, lambda given: True, "True or False"),
+            ("cache", Path, lambda given: True, "a Path, or None"),
+            ("device", str, lambda given: given == "cpu", "'cpu': this version grades on the CPU"),
         ):
-            if not fine:
-                raise ValueError(f"Settings.{name}={getattr(self, name)!r}: it takes {what}")
+            given = getattr(self, name)
+            if given is None and name in OPTIONAL:
+                continue
+            if not isinstance(given, kind) or (isinstance(given, bool) and kind is not bool) or not fine(given):
+                raise ValueError(f"Settings.{name}={given!r}: it takes {what}")
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
@@ -121,14 +130,27 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _limit(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text):
+        raise ValueError("a whole number is needed")
+    return int(text)
+
+
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def _bytes(text: str) -> int:
-    number, unit = (text[:-1], UNITS[text[-1]]) if text[-1:] in UNITS else (text, 1)
-    if not number.isdecimal() or not int(number):
-        raise ValueError("write a size such as 512M or 8G")
-    return int(number) * unit
+    match = re.fullmatch(r"([0-9]{1,12})([KMG]?)", text)
+    size = int(match[1]) * UNITS.get(match[2], 1) if match else 0
+    if not LEAST_MEMORY <= size < 1 << 60:
+        raise ValueError("write a size such as 512M or 8G, at least 64M")
+    return size
+
+
+def _folder(text: str) -> Path:
+    if not text or (Path(text).exists() and not Path(text).is_dir()):
+        raise ValueError("a folder is needed")
+    return Path(text).absolute()
 
 
 def _sandbox(text: str) -> bool:
@@ -178,7 +200,14 @@ OPTIONS = (
         str,
         "S",
     ),
-    Option("--kbench-maxfail", "max_failures", "give a candidate up after this many failures", _count, str, "N"),
+    Option(
+        "--kbench-maxfail",
+        "max_failures",
+        "give a candidate up after N failures (default: 20; 0: never)",
+        _limit,
+        str,
+        "N",
+    ),
     Option(
         "--kbench-memory",
         "memory",
@@ -203,6 +232,6 @@ OPTIONS = (
         lambda strict: "strict" if strict else "auto",
         "MODE",
     ),
-    Option("--kbench-cache", "cache", "folder of finished builds (default: ~/.cache/pytest-kbench)", Path, str, "DIR"),
+    Option("--kbench-cache", "cache", "folder of builds (default: ~/.cache/pytest-kbench)", _folder, str, "DIR"),
     Option("--kbench-device", "device", "auto or cpu", _device, str, "DEVICE"),
 )

@@ -33,7 +33,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     start, root = early_config.invocation_params.dir, early_config.rootpath
     named = [start / str(each).partition("::")[0] for each in early_config.known_args_namespace.file_or_dir or ()]
     for argument in named or [start, *(root / each for each in early_config.getini("testpaths"))]:
-        if _lies_in(argument.resolve(), _candidates(early_config)):
+        if _lies_in(argument, _candidates(early_config)):
             raise pytest.UsageError(
                 f"{argument}: candidates are never imported here; grade them through their task: pytest tasks/ --kbench"
             )
@@ -41,12 +41,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Candidate folders are never collected, with or without `--kbench`."""
-    return True if _lies_in(collection_path.resolve(), _candidates(config)) else None
+    return True if _lies_in(collection_path, _candidates(config)) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """With `--kbench`: read the settings, and register the hooks that grade."""
     config.addinivalue_line("markers", "kbench: a graded case of a kernel candidate (pytest-kbench)")
+    given = [option.flag for option in OPTIONS if config.getoption(option.flag) is not None]
+    if given and not config.getoption("--kbench"):
+        raise pytest.UsageError(f"{', '.join(given)}: add --kbench, without which nothing is graded")
     if config.getoption("--kbench"):
         # Read when torch loads: threads that wait for work must not take the candidates' CPUs.
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -77,14 +80,15 @@ def _settings(config: pytest.Config) -> tuple[Settings, Case | None]:
         prefix = "--kbench-case: " if isinstance(error, CaseError) else ""
         raise pytest.UsageError(f"{prefix}{error}") from None
     wanted = given["--kbench-candidate"]
-    if wanted is not None and not any(folder.joinpath(wanted).exists() for folder in _candidates(config).glob("*/")):
+    if wanted is not None and wanted not in {each.name for each in _candidates(config).glob("*/*")}:
         raise pytest.UsageError(f"--kbench-candidate={wanted}: no task has a candidate of that name")
     return Settings.read(values), case
 
 
 def _lies_in(path: Path, folder: Path) -> bool:
-    return path == folder or folder in path.parents
+    real = Path(os.path.realpath(path))
+    return real == folder or folder in real.parents
 
 
 def _candidates(config: pytest.Config) -> Path:
-    return (config.rootpath / str(config.getini("kbench_candidates"))).resolve()
+    return Path(os.path.realpath(config.rootpath / str(config.getini("kbench_candidates"))))

@@ -47,6 +47,8 @@ class Reason(enum.StrEnum):
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case
     ENVIRONMENT = "environment"  # the build cache or the sandbox does not work on this machine
+    CASE = "case"  # the case that was asked for does not fit the task
+    INTERNAL = "internal"  # an error of the grader's own
     GIVEN_UP = "given_up"  # after an earlier failure of the candidate there was no point: it did not build, or hung
 
 

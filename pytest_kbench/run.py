@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ class Planned:
     candidate: Candidate
     check: CheckName
     named: NamedCase
+    planned: str = ""  # how many cases each check of this candidate has, as `build=1,correct=165`
 
     @property
     def id(self) -> str:
@@ -85,11 +86,19 @@ class Run:
         try:
             record = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records[0]
         except PROBLEMS as error:
-            record = Record(task, candidate.name, check, "failed", Reason.ENVIRONMENT, f"environment: {error}")
+            record = self._failed(planned, Reason.ENVIRONMENT, f"environment: {error}")
         patience = self._patience.setdefault(candidate.path, Patience(self.settings.max_failures))
         if patience.lost(record):
             self._given_up[candidate.path] = planned
-        return record
+        return replace(record, facts={**record.facts, "planned": planned.planned})
+
+    def internal(self, planned: Planned, error: Exception) -> Record:
+        """The record of an item that an error of our own ended."""
+        return self._failed(planned, Reason.INTERNAL, f"internal error: {type(error).__name__}: {error}")
+
+    def _failed(self, planned: Planned, reason: Reason, message: str) -> Record:
+        case = str(planned.named.case) or None
+        return Record(planned.task.name, planned.candidate.name, planned.check, "failed", reason, message, case)
 
     def text(self, planned: Planned, record: Record) -> str:
         """A failure's text: in full for the first few of a candidate's check, then its verdict alone."""

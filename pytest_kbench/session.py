@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .collect import CASE, TaskModule
+from .collect import TaskModule
 from .formats import native
-from .record import Record
+from .record import Reason, Record
 from .report import terminal
 from .run import RUN, Run
 
@@ -25,7 +25,6 @@ class Session:
         self.config, self.run = config, run
         self.records: list[Record] = []
         self.ordinary = 0
-        self.bugs = 0
         self.layers: LayerReport | None = None
         config.stash[RUN] = run
 
@@ -77,8 +76,6 @@ class Session:
             self.ordinary += report.when == "setup"
         elif report.when == "call" and "kbench" in properties:
             self.records.append(Record.from_json(json.loads(str(properties["kbench"]))))
-        elif report.when == "call" and CASE in properties:
-            self.bugs += report.failed
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table."""
@@ -91,7 +88,8 @@ class Session:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Exit 3 for a bug of ours; 5 when nothing was graded."""
         self.run.close()
-        if self.bugs and exitstatus == pytest.ExitCode.TESTS_FAILED:
+        bug = any(record.reason is Reason.INTERNAL for record in self.records)
+        if bug and exitstatus == pytest.ExitCode.TESTS_FAILED:
             session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
         elif (
             exitstatus == pytest.ExitCode.OK

@@ -122,8 +122,12 @@ class Task:
         def put(key: str, value: object) -> None:
             object.__setattr__(self, key, value)  # frozen: this is where it is filled
 
-        if not callable(self.function) or not hasattr(self.function, "__code__"):
-            raise TaskError("function", f"{self.function!r} is not a Python function", "Wrap it: def op(x): return ...")
+        for key in ("function", "golden", "inputs"):
+            given = getattr(self, key)
+            if (given is not None or key == "function") and not hasattr(given, "__code__"):
+                raise TaskError(key, f"{given!r} is not a Python function", "Wrap it: def op(x): return ...")
+        if self.function.__name__ == "<lambda>":
+            raise TaskError("function", "a lambda has no name that candidates could use", "Write def op(x): return ...")
         put("name", self.name or self.function.__name__)
         put("args", flatten(self.args))
         for key in ("dtypes", "grad", "in_place", "require"):
@@ -206,12 +210,15 @@ def _range(key: str, value: Any) -> Range:
 
 
 def _check_arguments(task: Task) -> None:
+    if not task.tensors:
+        raise TaskError("args", "declares no tensor", 'Write args=[Tensor("x", "rows columns")]')
     declared = [each.name for each in task.arguments]
-    expected = [
-        name
-        for name, each in inspect.signature(task.function).parameters.items()
-        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]
+    parameters = inspect.signature(task.function).parameters
+    if any(each.kind not in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) for each in parameters.values()):
+        raise TaskError(
+            "function", "takes *args, **kwargs or keyword-only arguments", "Name every argument, positionally"
+        )
+    expected = list(parameters)
     if declared != expected:
         raise TaskError(
             "args",
@@ -222,6 +229,10 @@ def _check_arguments(task: Task) -> None:
         if isinstance(each, Scalar) and not each.choices:
             raise TaskError(f"Scalar({each.name!r})", "has no value", 'Give it values: Scalar("eps", 1e-6, 1e-3)')
         for choice in each.choices if isinstance(each, Scalar) else ():
+            if choice is not None and not isinstance(choice, (bool, int, float, str)):
+                raise TaskError(
+                    f"Scalar({each.name!r})", f"{choice!r} is no scalar", "Use numbers, flags, words or None"
+                )
             if isinstance(choice, str) and not NAME.match(choice):
                 raise TaskError(
                     f"Scalar({each.name!r})", f"{choice!r} cannot be part of a case", "Use letters, digits, _ . -"
@@ -317,9 +328,11 @@ def _check_choices(task: Task) -> None:
     for key, choices in allowed.items():
         if getattr(task, key) not in choices:
             raise TaskError(key, f"{getattr(task, key)!r} is unknown", f"Choose from: {', '.join(map(str, choices))}")
-    if not task.dtypes or any(dtype not in FLOATS for dtype in task.dtypes):
+    if not task.dtypes or len(set(task.dtypes)) < len(task.dtypes) or set(task.dtypes) - set(FLOATS):
         raise TaskError(
-            "dtypes", f"{list(task.dtypes)} is not a list of floating-point dtypes", f"Choose from: {', '.join(FLOATS)}"
+            "dtypes",
+            f"{list(task.dtypes)} is not a list of different floating-point dtypes",
+            f"Choose from: {', '.join(FLOATS)}",
         )
     for name in task.require:
         if name not in (*LAYOUTS, *task.dtypes):
@@ -329,6 +342,8 @@ def _check_choices(task: Task) -> None:
                 f"Choose from: {', '.join((*LAYOUTS, *task.dtypes))}",
             )
     if isinstance(task.tolerance, Mapping):
+        if "fixed" in task.tolerance and len(task.tolerance) > 1:
+            raise TaskError("tolerance", "fixed replaces the other parts", "Give it alone")
         for key, value in task.tolerance.items():
             if key not in ("elementwise", "normwise", "ulps", "fixed") or not _positive(value):
                 raise TaskError(

@@ -12,7 +12,7 @@ import torch
 
 from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, Tensor, grade, grade_async, normal
 from pytest_kbench.candidate import CandidateError
-from pytest_kbench.case import CaseError
+from pytest_kbench.case import Case, CaseError
 from pytest_kbench.formats.native import TaskFileError
 from pytest_kbench.record import Comparison, Record
 from pytest_kbench.sandbox.host import LayerReport, Sandbox, SandboxError
@@ -262,7 +262,10 @@ def test_strict_is_heard_from_python_too(candidate, monkeypatch):
         ("relu.py", "nowhere.py", {}, CandidateError),
         ("relu.py", "relu.txt", {}, CandidateError),
         ("relu.py", "relu.py", {"checks": ["speed"]}, ValueError),
+        ("relu.py", "relu.py", {"checks": "build"}, ValueError),
         ("relu.py", "relu.py", {"cases": ["rows=3"]}, CaseError),
+        ("relu.py", "relu.py", {"cases": "dims(rows=3,columns=3)"}, ValueError),
+        ("relu.py", "relu.py", {"settings": {"seed": 1}}, TypeError),
     ],
 )
 def test_what_cannot_be_graded_raises_and_says_why(candidate, tmp_path, task, made, options, error):
@@ -273,9 +276,71 @@ def test_what_cannot_be_graded_raises_and_says_why(candidate, tmp_path, task, ma
     assert str(caught.value)
 
 
+def test_a_candidate_given_as_the_task_is_not_imported(candidate, tmp_path):
+    mine = candidate(f"open({str(tmp_path / 'imported')!r}, 'w')")
+    with pytest.raises(TaskFileError, match="is no task file"):
+        grade(mine, HERE.parent / "tasks" / "relu.py")
+    assert not (tmp_path / "imported").exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise SystemExit(7)", "raised SystemExit: 7"),
+        ("return None", "returned NoneType, not tensors"),
+        ("return torch.view_as_complex(torch.zeros(3, 2))", "complex outputs are not judged"),
+        ("x.zero_()\n    return x * 1", 'declare in_place=["x"]'),
+    ],
+)
+def test_what_is_wrong_with_the_reference_is_the_tasks_fault(grader, candidate, tmp_path, body, said):
+    path = tmp_path / "op.py"
+    path.write_text(
+        f"import torch\nfrom pytest_kbench import Task, Tensor\n\n\ndef op(x):\n    {body}\n\n\n"
+        "task = Task(op, args=[Tensor('x', 'n')], shapes={'odd': dict(n=65)})\n"
+    )
+    verdict = grader.grade(path, candidate("def op(x):\n    return x"))
+    assert verdict.reason == Reason.TASK
+    assert said in verdict.message
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("dims(rows=3) dtype(float32) seed(1)", "dims: relu has (rows, columns), the case gives (rows)"),
+        ("dims(rows=1000000000,columns=1000000000) dtype(float32)", "GiB are free"),
+        ("dims(rows=3,columns=3) dtype(float64)", "dtype(float64): relu has (float32, float16, bfloat16)"),
+        ("dims(rows=3,columns=3) values(x=causal)", "values(x=causal): choose from normal"),
+        ("dims(rows=3,columns=3) layout(y=sliced)", "layout: relu has no such argument: y"),
+        ("dims(rows=3,columns=3) state(trained)", "state(trained): relu has ()"),
+    ],
+)
+def test_a_case_that_does_not_fit_the_task_says_what_does(grader, candidate, case, said):
+    mine = candidate("def relu(x):\n    return x.relu()")
+    verdict = grader.grade(HERE.parent / "tasks" / "relu.py", mine, checks=["correct"], cases=[case])
+    assert verdict.reason == Reason.CASE
+    assert said in verdict.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "foo", "dims(a)", "dims(a=x)", "dims(a=3.5)", "dims(a=-1)", "dims(a=1_0)", "dims(a=٣)", "dims(a=1,a=2)"),
+        *("dims(a=1) dims(a=2)", "dims(a=1) seed(x)", "dims(a=1) seed(1_0)", "dims(a=1) blah(3)", "dims(a=1))"),
+        *("dims(a=1) dtype(float33)", "dims(a=1) layout(x=diagonal)", "dtype(float32)", "dims(a=1);;dims(a=1)"),
+    ],
+)
+def test_a_text_that_is_no_case_is_refused(text):
+    with pytest.raises(CaseError):
+        Case.parse(text)
+
+
 @pytest.mark.parametrize(
     "wrong",
-    [{"seed": -1}, {"timeout": 0}, {"device": "cuda"}, {"checks": ("speed",)}, {"threads": 0}, {"tolerance": 0.0}],
+    [
+        *({"seed": -1}, {"seed": "ff"}, {"timeout": 0}, {"timeout": "3"}, {"device": "cuda"}, {"checks": ("speed",)}),
+        *({"checks": "build"}, {"threads": 0}, {"tolerance": 0.0}, {"memory": 1}, {"memory": 1 << 70}, {"cache": "x"}),
+        *({"strict_sandbox": "no"}, {"max_failures": -1}),
+    ],
 )
 def test_settings_are_checked_where_they_are_made(wrong):
     with pytest.raises(ValueError, match=f"Settings.{next(iter(wrong))}="):

@@ -10,7 +10,7 @@ import torch
 import pytest_kbench.argument
 import pytest_kbench.task
 import pytest_kbench.values
-from pytest_kbench import Dim, Optional, Param, Scalar, Task, TaskError, Tensor, integers, normal
+from pytest_kbench import Dim, Optional, Param, Scalar, Task, TaskError, Tensor, integers, masks, normal
 from pytest_kbench.case import Call, Case
 from pytest_kbench.formats import native
 from pytest_kbench.oracle.coverage import fixed_cases
@@ -111,7 +111,7 @@ def test_the_interior_of_a_shape_has_scalars_states_and_optional_arguments_in_it
     task = native.load(HERE / "tasks" / "attention.py")[0]
     ids = [named.id for named in fixed_cases(task, "cpu", 1)]
     assert any("no-mask" in each for each in ids)
-    assert any("mask=empty-row" in each for each in ids)
+    assert any("mask-empty-row" in each for each in ids)
     assert len(set(ids)) == len(ids)
 
 
@@ -144,6 +144,15 @@ def test_a_shape_listed_only_for_cuda_is_not_graded_on_a_cpu():
         ({"time": {"cpu": ["even"]}}, "time['cpu']", "odd"),
         ({"dtypes": ["int8"]}, "dtypes", "float32"),
         ({"dtypes": "float32"}, "dtypes", "dtypes=["),
+        ({"dtypes": ["float32", "float32"]}, "dtypes", "float16"),
+        ({"golden": "f"}, "golden", "Wrap it"),
+        (args(x=Scalar("x", 1.0), weight=Scalar("weight", 1.0)), "args", "Tensor("),
+        (args(x=Tensor("x", "r c", dtype="int64", values=integers(10, 3))), "Tensor('x').values", "excluded"),
+        (args(x=Tensor("x", "r", dtype="bool", values=masks("causal"))), "Tensor('x').values", "b sq sk"),
+        (args(x=Tensor("x", "r c", dtype="bool", values=masks("casual"))), "Tensor('x').values", "causal"),
+        (args(eps=Scalar("eps", [2, 3])), "Scalar('eps')", "numbers"),
+        (args(eps=Optional(Scalar("eps", 1.0))), "args", "Optional(Tensor"),
+        ({"tolerance": {"fixed": 1.0, "ulps": 2.0}}, "tolerance", "alone"),
         ({"grad": ["eps"]}, "grad", "x, weight"),
         ({"nan": "maybe"}, "nan", "propagate"),
         ({"require": ["diagonal"]}, "require", "transposed"),

@@ -78,7 +78,9 @@ def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
             comparisons += found
             answers.append(answer)
         return _still_right(bench, answers) or Passed(tuple(comparisons))
-    except (CaseError, InputsFailed, ReferenceFailed) as error:
+    except CaseError as error:
+        return Finding(Reason.CASE, f"case: {error}")
+    except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be graded on this case: {error}")
     finally:
         bench.release()

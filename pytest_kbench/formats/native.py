@@ -30,7 +30,7 @@ def is_task_file(path: Path) -> bool:
     try:
         source = path.read_bytes()
     except OSError:
-        return False
+        return True  # it cannot be read: whoever loads it says so
     if b"Task" not in source:
         return False
     try:
@@ -42,6 +42,10 @@ def is_task_file(path: Path) -> bool:
 
 def load(path: Path) -> tuple[Task, ModuleType]:
     """Import a task file and return its task, named after the file. Raises `TaskFileError`."""
+    if not path.is_file():
+        raise TaskFileError(path, f"there is no such file ({path})")
+    if not is_task_file(path):  # and so must not be imported: it may be a candidate
+        raise TaskFileError(path, "is no task file: its top level binds no `task` to a call of Task")
     name = f"pytest_kbench_task_{hashlib.sha256(bytes(path.resolve())).hexdigest()[:16]}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -52,11 +56,9 @@ def load(path: Path) -> tuple[Task, ModuleType]:
         spec.loader.exec_module(module)
     except TaskError as error:
         raise TaskFileError(path, str(error)) from error
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
-    except (
-        BaseException
-    ) as error:  # the file's own code, a SystemExit included: whatever it raises is reported as the file's
+    except BaseException as error:  # the file's own code: what it raises, SystemExit too, is reported as the file's
         line = next(
             (
                 frame.lineno

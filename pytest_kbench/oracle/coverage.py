@@ -186,7 +186,7 @@ def _id(task: Task, factors: Sequence[Factor], row: Row) -> list[str]:
         if kind == "present":
             parts += [] if value else [f"no-{name}"]
         elif kind == "scalar":
-            parts += [f"{name}={value}"] if len(values) > 1 else []
+            parts += [f"{name}-{value}"] if len(values) > 1 else []
         elif value not in ("dense", "normal"):
-            parts.append(f"{name}={value}" if inputs > 1 else value)
+            parts.append(f"{name}-{value}" if inputs > 1 else value)
     return parts

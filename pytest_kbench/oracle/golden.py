@@ -67,7 +67,16 @@ class Eager:
 
 def eager(task: Task, arguments: Arguments) -> Eager:
     """Run the reference as it is, on private copies of the arguments. Raises `ReferenceFailed`."""
-    return _run(task, task.function, arguments, lambda each: each.values.clone())
+    copies: dict[str, torch.Tensor] = {}
+    outcome = _run(task, task.function, arguments, lambda each: copies.setdefault(each.name, each.values.clone()))
+    for each in arguments:
+        if isinstance(each, Placed) and not each.in_place and not _same(each.values, copies[each.name]):
+            raise ReferenceFailed(f'{task.function.__name__} writes {each.name}; declare in_place=["{each.name}"]')
+    return outcome
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.view(-1).view(torch.uint8), b.view(-1).view(torch.uint8))
 
 
 def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager) -> Golden:
@@ -111,12 +120,16 @@ def _run(
     try:
         with torch.no_grad():
             result = function(*taken.values())
-    except Exception as error:  # the task's own code: whatever it raises is reported as the task's
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the task's own code: whatever it raises, SystemExit too, is reported as the task's
         raise ReferenceFailed(f"{function.__name__} raised {type(error).__name__}: {error}") from error
     returned = () if result is None and task.in_place else result if isinstance(result, (tuple, list)) else (result,)
     outputs = (*returned, *(taken[name] for name in task.in_place if taken[name] is not None))
     if not all(isinstance(each, torch.Tensor) for each in outputs):
         raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")
+    if any(each.is_complex() for each in outputs):
+        raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
     return Eager(tuple(each.detach() for each in outputs), len(returned))
 
 

@@ -37,6 +37,8 @@ _VERDICTS: Final = {
     Reason.DEVICE: "no device",
     Reason.TASK: "the task's reference failed",
     Reason.ENVIRONMENT: "environment",
+    Reason.CASE: "case",
+    Reason.INTERNAL: "internal error",
     Reason.GIVEN_UP: "given up",
 }
 

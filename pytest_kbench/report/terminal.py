@@ -57,7 +57,15 @@ def _verdict(records: Sequence[Record]) -> str:
         return f"skipped: {first.reason}"
     limits = takes(records)
     refused = sum(record.reason is Reason.UNSUPPORTED for record in records)
-    return f"passed, {limits} ({refused} refused)" if limits else "passed"
+    told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
+    return ", ".join([*told, *_partly(records)])
+
+
+def _partly(records: Sequence[Record]) -> list[str]:
+    """How many of the candidate's cases were run, when not all were: a part of them proves little."""
+    planned = next((record.facts["planned"] for record in records if record.facts.get("planned")), "")
+    total = sum(int(part.partition("=")[2]) for part in planned.split(",") if part)
+    return [f"only {len(records)} of {total} cases run"] if len(records) < total else []
 
 
 def takes(records: Sequence[Record]) -> str:

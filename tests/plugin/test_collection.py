@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def ids(result) -> list[str]:
     return [line for line in result.outlines if "::" in line]
@@ -107,7 +109,7 @@ def test_a_broken_task_file_is_one_failing_item_and_the_rest_goes_on(project):
     result.assert_outcomes(passed=1, failed=4)
     result.stdout.fnmatch_lines(
         [
-            "*field.py: dtypes: [[]'float33'] is not a list of floating-point dtypes. Choose from: float64, *",
+            "*field.py: dtypes: [[]'float33'] is not a list of different floating-point dtypes. Choose from: float64, *",
             "*no_shapes.py: line *: TypeError: *shape*",
             "*raises.py: line 2: ZeroDivisionError: *",
             "*syntax.py: line 1: SyntaxError: *",
@@ -116,10 +118,39 @@ def test_a_broken_task_file_is_one_failing_item_and_the_rest_goes_on(project):
     assert "Traceback" not in result.stdout.str()
 
 
+def test_a_bad_entry_among_the_candidates_is_one_failing_item(project):
+    project.candidates("right.py")
+    project.write("candidates/twice/folder/a.py", "")
+    (project.path / "candidates/twice/dangling.py").symlink_to("nowhere.py")
+    (project.path / "candidates/twice/loop.py").symlink_to("loop.py")
+    result = project.grade("-k", "not correct and not contract")
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(["candidate: *a folder is a package with __init__.py, or holds .cpp or .cu files"])
+
+
+def test_a_task_that_is_graded_on_no_shape_here_is_skipped(project):
+    project.candidates("right.py")
+    text = (project.path / "tasks/twice.py").read_text()
+    project.write("tasks/twice.py", text.replace("dtypes=", 'time=dict(cuda=["odd", "one"]), dtypes='))
+    result = project.grade("-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines(["*device: no shape of twice is graded on cpu"])
+
+
+@pytest.mark.parametrize("how", ["start", "testpaths"])
+def test_a_conftest_among_the_candidates_is_not_imported_from_there_either(project, how, monkeypatch):
+    project.write("candidates/twice/conftest.py", "raise SystemExit('imported')")
+    if how == "start":
+        monkeypatch.chdir(project.path / "candidates/twice")
+    else:
+        project.pytester.makeini("[pytest]\ntestpaths = candidates/twice\n")
+    assert project.run().ret == 4
+
+
 def test_a_task_without_candidates_is_skipped_and_says_where_to_put_them(project):
     result = project.grade("-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*no candidate in *candidates/twice*"])
+    result.stdout.fnmatch_lines(["*no candidate: there is no folder *candidates/twice"])
     assert result.ret == 5
 
 

@@ -101,7 +101,13 @@ def test_a_fresh_run_has_a_fresh_seed(project):
         ("--kbench-checks=speed", "--kbench-checks=speed: choose from build, correct, contract*"),
         ("--kbench-tolerance=-1", "--kbench-tolerance=-1: a positive number is needed"),
         ("--kbench-timeout=soon", "--kbench-timeout=soon: a positive number is needed"),
-        ("--kbench-memory=lots", "--kbench-memory=lots: write a size such as 512M or 8G"),
+        ("--kbench-memory=lots", "--kbench-memory=lots: write a size such as 512M or 8G*"),
+        ("--kbench-memory=1", "--kbench-memory=1: write a size such as 512M or 8G*"),
+        ("--kbench-maxfail=x", "--kbench-maxfail=x: a whole number is needed"),
+        ("--kbench-cache=", "--kbench-cache=: a folder is needed"),
+        ("--kbench-cache=tox.ini", "--kbench-cache=tox.ini: a folder is needed"),
+        ("--kbench-candidate=..", "--kbench-candidate=..: no task has a candidate of that name"),
+        ("--kbench-case=dims(rows=3,rows=4)", "--kbench-case: *gives a name twice"),
         ("--kbench-threads=0", "--kbench-threads=0: a whole number from 1 to 4096 is needed"),
         ("--kbench-sandbox=off", "--kbench-sandbox=off: choose auto or strict"),
         ("--kbench-device=tpu", "--kbench-device=tpu: choose auto or cpu*"),
@@ -121,7 +127,7 @@ def test_a_case_that_does_not_fit_the_task_fails_and_says_how(project):
     project.candidates("right.py")
     result = project.grade("--kbench-case=dims(n=3) dtype(float32) seed(1)")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["task: twice cannot be graded on this case: dims: twice has (rows, columns), *"])
+    result.stdout.fnmatch_lines(["case: dims: twice has (rows, columns), *"])
 
 
 def test_nothing_graded_is_exit_code_5(project):
@@ -149,13 +155,53 @@ def test_workers_grade_the_same_cases_and_the_controller_prints_the_table(projec
     project.candidates("right.py", "broken.py")
     result = project.grade("-n2", "-k", "build or (one and s0)")
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["twice *broken.py *FAILED*", "twice *right.py *ok *passed"])
+    result.stdout.fnmatch_lines(["twice *broken.py *FAILED: load", "twice *right.py *ok *passed, only * cases run"])
 
 
-def test_a_bug_of_ours_is_exit_code_3(project, monkeypatch):
+def test_a_bug_of_ours_is_exit_code_3_and_shows_in_the_table(project, monkeypatch):
     project.candidates("right.py")
-    monkeypatch.setattr("pytest_kbench.session.Run.grade", lambda self, planned: 1 / 0)
-    assert project.grade("-k", "build").ret == 3
+    monkeypatch.setattr("pytest_kbench.run.Run.grade", lambda self, planned: 1 / 0)
+    result = project.grade("-k", "build")
+    assert result.ret == 3
+    result.stdout.fnmatch_lines(["twice *right.py *FAILED *FAILED: internal"])
+
+
+def test_a_run_of_some_cases_says_that_it_was_partial(project):
+    project.candidates("right.py")
+    result = project.grade("-k", "build")
+    result.stdout.fnmatch_lines(["twice *right.py *ok *passed, only 1 of * cases run"])
+
+
+def test_an_option_without_the_flag_is_an_error(project):
+    project.candidates("right.py")
+    result = project.run("tasks", "--kbench-seed=1")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --kbench-seed: add --kbench, without which nothing is graded"])
+
+
+def test_the_command_repeats_the_options_that_chose_the_candidates(project):
+    project.write("kernels/twice/wrong.py", "def twice(x):\n    return x * 3\n")
+    result = project.grade("-o", "kbench_candidates=kernels", "-k", "correct and odd and s0", "-x")
+    command = next(line for line in result.outlines if line.startswith("pytest "))
+    project.run(*shlex.split(command)[1:]).assert_outcomes(failed=1)
+
+
+def test_a_candidate_is_given_up_after_many_failures(project):
+    project.candidates("wrong.py")
+    outcomes = project.grade("--kbench-maxfail=5").parseoutcomes()
+    assert outcomes["failed"] == 5
+    assert outcomes["skipped"] > 100
+
+
+def test_a_skip_points_at_the_task(project):
+    project.candidates("dense.py")
+    result = project.grade("-rs", "-k", "correct and odd and transposed and s0")
+    result.stdout.fnmatch_lines(["SKIPPED * tasks/twice.py:1: unsupported: does not take transposed: *dense only*"])
+
+
+def test_a_test_in_a_folder_called_kbench_is_an_ordinary_test(project):
+    project.write("kbench/test_it.py", "def test_it():\n    assert False\n")
+    assert project.run("kbench", "--kbench").ret == 1
 
 
 def test_help_lists_the_options_in_a_group_of_their_own(project):
