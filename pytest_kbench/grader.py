@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 
 from .build.cache import Store
-from .build.errors import CacheError
+from .build.errors import EnvironmentFault
 from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
@@ -29,7 +29,7 @@ from .sandbox.host import LayerReport, Sandbox, SandboxError
 from .task import Task
 
 CHECK_MODULES = {"build": build, "correct": correct, "contract": contract}
-PROBLEMS = (CacheError, SandboxError)
+PROBLEMS = (EnvironmentFault, SandboxError)
 WARM = 4
 
 HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)
@@ -182,7 +182,7 @@ def grade(
     The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
 
     Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`
-    for a text that is no case, `CacheError` where builds cannot be kept, and `SandboxError` where no child can be
+    for a text that is no case, `EnvironmentFault` where nothing can be built or kept, and `SandboxError` where no child can be
     locked up as `settings.strict_sandbox` asks.
 
     >>> verdict = grade("tasks/softmax.py", "candidates/softmax/naive.cpp")  # doctest: +SKIP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ class BuildError(Exception):
         return f"{where}: {self.what}. {self.fix}"
 
 
+_KEY: Final = re.compile(r"[0-9a-f]{40}")
 _FIXES: Final = {
     errno.ENOSPC: "Free some space there, or set XDG_CACHE_HOME to a folder on another disk.",
     errno.EDQUOT: "The quota there is used up: free some space, or set XDG_CACHE_HOME to a folder elsewhere.",
@@ -36,7 +38,11 @@ _FIXES: Final = {
 }
 
 
-class CacheError(BuildError):
+class EnvironmentFault(BuildError):
+    """This machine cannot build, whatever the candidate is."""
+
+
+class CacheError(EnvironmentFault):
     """The cache folder cannot be used. `errno` is the operating system's, `None` where it said nothing."""
 
     def __init__(self, what: str, *, path: Path, fix: str, number: int | None = None) -> None:
@@ -47,7 +53,8 @@ class CacheError(BuildError):
     def of(cls, error: OSError, path: Path) -> CacheError:
         """The same failure with the path it is about and the usual way out of it."""
         said = (error.strerror or str(error) or type(error).__name__).lower()
+        place = Path(error.filename or path)
+        while any(_KEY.match(part) for part in place.parts):  # a digest says nothing to anybody
+            place = place.parent
         fix = _FIXES.get(error.errno or 0, "Set XDG_CACHE_HOME to a folder that works.")
-        return cls(
-            f"the build cache cannot be used ({said})", path=Path(error.filename or path), fix=fix, number=error.errno
-        )
+        return cls(f"the build cache cannot be used ({said})", path=place, fix=fix, number=error.errno)

@@ -10,7 +10,7 @@ import importlib.metadata
 import os
 import re
 import stat
-import time
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,14 +19,14 @@ from ..record import Reason
 from ..sandbox.host import CompileJob, Failure, Limits, Program
 from . import cpp
 from .cache import Store, key
-from .errors import BuildError, CacheError
+from .errors import BuildError, CacheError, EnvironmentFault
 from .sources import Sources, gather
 
 if TYPE_CHECKING:
     from ..candidate import Candidate
     from ..sandbox.host import Sandbox
 
-FORMAT: Final = "tvm-ffi 1"  # change it when the same sources would be built differently
+FORMAT: Final = "tvm-ffi 2"  # change it when the same sources would be built differently
 LIBRARY: Final = "kernel.so"
 MOST_LINES: Final = 40
 MOST_LIBRARY_BYTES: Final = 256 << 20
@@ -54,9 +54,9 @@ def build(
     """The candidate's library, from the cache or compiled now within `seconds`.
 
     What is wrong with the candidate comes back as a `Failure`: `BINDING`, `COMPILE`, `TIMEOUT` or `MEMORY`. Raises
-    `CacheError` when the cache folder cannot be used.
+    `EnvironmentFault` for what is not its doing: a cache that cannot be used (`CacheError`), no compiler that works, or
+    another process that builds the same for longer than `seconds`, which are not counted as compiling.
     """
-    deadline = time.monotonic() + seconds
     try:
         sources = gather(candidate)
         flags = cpp.flags_of(sources.units)
@@ -64,25 +64,23 @@ def build(
         return Failure(Reason.COMPILE, str(error))
     if (unbound := _unbound(sources, entry_points)) is not None:
         return unbound
-    if (compiler := cpp.compiler()) is None:
-        return Failure(
-            Reason.COMPILE,
-            f"there is no C++ compiler: {cpp.compiler_name()!r} is not on PATH. "
-            "Install g++ or clang++, or set CXX to one.",
-        )
-    this_build = key(_parts(sources, flags, compiler))
+    this_build = key(_parts(sources, flags))
     try:
         with store.locked(this_build, seconds=seconds) as entry:
             if not entry.complete:
                 with store.workplace() as place:
-                    made = _compile(sources, flags, place, sandbox, limits, deadline)
+                    made = _compile(sources, flags, place, sandbox, limits, seconds)
                     if isinstance(made, Failure):
                         return _readable(made, sources, place, seconds)
                     with entry.writing() as folder:
                         _copy_library(made, folder / LIBRARY)
             return Program("tvm-ffi", entry.path / LIBRARY, entry_points)
     except TimeoutError as error:
-        return Failure(Reason.TIMEOUT, str(error))
+        raise EnvironmentFault(
+            f"another process has been building the same candidate for {seconds:g} s",
+            path=candidate.path,
+            fix="Wait for it, or end it.",
+        ) from error
 
 
 def _unbound(sources: Sources, entry_points: tuple[str, ...]) -> Failure | None:
@@ -101,9 +99,25 @@ def _unbound(sources: Sources, entry_points: tuple[str, ...]) -> Failure | None:
     return Failure(Reason.BINDING, "it exports no function: no tvm-ffi export was found in its sources.", example)
 
 
-def _parts(sources: Sources, flags: Sequence[str], compiler: str) -> list[str | bytes]:
+def _compiler() -> str:
+    """What the compiler says of itself. Raises `EnvironmentFault` where there is none that works."""
+    name = cpp.compiler_name()
+    fix = "Install g++ or clang++, or set CXX to one."
+    if (found := cpp.compiler()) is None:
+        raise EnvironmentFault("there is no such C++ compiler on PATH", path=Path(name), fix=fix)
+    try:
+        return cpp.compiler_version(found)
+    except subprocess.TimeoutExpired as error:
+        what = f"the C++ compiler does not answer `--version` within {error.timeout:g} s"
+        raise EnvironmentFault(what, path=Path(found), fix=fix) from error
+    except OSError as error:
+        what = f"the C++ compiler cannot be run ({(error.strerror or str(error)).lower()})"
+        raise EnvironmentFault(what, path=Path(found), fix=fix) from error
+
+
+def _parts(sources: Sources, flags: Sequence[str]) -> list[str | bytes]:
     """All that a library depends on."""
-    parts: list[str | bytes] = [FORMAT, *flags, "compiler", cpp.compiler_version(compiler), cpp.cpu_features()]
+    parts: list[str | bytes] = [FORMAT, *flags, "compiler", _compiler(), cpp.cpu_features()]
     parts += [f"{name} {importlib.metadata.version(name)}" for name in ("apache-tvm-ffi", "torch")]
     parts += ["include", *sources.include]
     for source in sources.files:
@@ -112,7 +126,7 @@ def _parts(sources: Sources, flags: Sequence[str], compiler: str) -> list[str | 
 
 
 def _compile(
-    sources: Sources, flags: Sequence[str], place: Path, sandbox: Sandbox, limits: Limits, deadline: float
+    sources: Sources, flags: Sequence[str], place: Path, sandbox: Sandbox, limits: Limits, seconds: float
 ) -> Path | Failure:
     """Stage the sources in `place`, whose path must suit ninja and a shell, and compile them there."""
     if _UNSAFE.search(str(place)):
@@ -132,7 +146,7 @@ def _compile(
     except OSError as error:
         raise CacheError.of(error, place) from error
     job = CompileJob("kernel", tuple(units), tuple(flags), tuple(place / name for name in sources.include), place)
-    return sandbox.compile(job, limits, max(0.1, deadline - time.monotonic()))
+    return sandbox.compile(job, limits, seconds)
 
 
 def _copy_library(made: Path, target: Path) -> None:

@@ -149,7 +149,17 @@ class Bench:
             self._end_child()
             pending.exception()
             raise
+        if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
+            returned = self._again(arguments, plain, hold)
         return Answer(call, arguments, truth, bounds, returned)
+
+    def _again(self, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
+        """Once more in a new child, after the sandbox died under a call, which is nobody's fault here."""
+        self._end_child()
+        returned = self._send(self.child(), arguments, plain, hold)
+        if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
+            raise SandboxError(returned.message)
+        return returned
 
     def _send(self, child: Child | Failure, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
         if isinstance(child, Failure):

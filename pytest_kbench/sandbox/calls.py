@@ -17,7 +17,7 @@ from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer, poison, same_bytes, tensor_over
 from .connection import Connection, one_line
-from .contract import Failure, OutputClaim, OutputSpec, Program, Returned, TensorArgument, ValueArgument
+from .outcome import Failure, OutputClaim, OutputSpec, Program, Returned, SandboxError, TensorArgument, ValueArgument
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -113,8 +113,8 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether it can be called again."""
-        return self._connection.alive
+        """Whether it can be called again; one whose process ended since the last call cannot."""
+        return self._connection.poll()
 
     @property
     def pid(self) -> int | None:
@@ -133,7 +133,8 @@ class Child:
 
         `seconds` bound the call itself. Buffers are used again by position, so that a second call of the same layout
         sees the same addresses with new values. Outputs of each `hold` number have buffers of their own, and can be
-        read again. Raises `ValueError` for an argument that does not fit its own storage.
+        read again. Raises `ValueError` for an argument that does not fit its own storage, and for arguments whose
+        description is too long for a message; `SandboxError` where there is no memory to share.
         """
         started = time.monotonic()
         placed: list[_Placed] = []
@@ -152,36 +153,40 @@ class Child:
             "drop": self._drop,
             "keep_holds": list(self._held),
         }
-        new, self._new, self._drop = self._new, [], []
         revealed = time.monotonic()
         try:
-            reply = self._connection.request("call", body, revealed + seconds, new)
-        finally:
-            for buffer in new:
-                buffer.close()
+            reply = self._connection.request("call", body, revealed + seconds, wire.Called, self._new)
+        except wire.WireError as error:
+            raise ValueError(f"the arguments cannot be sent: {error}") from error
+        for buffer in self._new:
+            buffer.close()
+        self._new, self._drop = [], []
         answered = time.monotonic()
-        failure = self._failure(reply, wire.Called)
-        if failure is not None:
-            return failure
-        assert isinstance(reply, wire.Called)
+        if isinstance(reply, Failure):
+            return reply
+        if contradiction := self._contradiction(reply, arguments, len(outputs)):
+            return self._connection.breach(contradiction)
         returned = self._collect(reply, arguments, placed, waiting)
         returned.seconds.update(place=revealed - started, call=answered - revealed, collect=time.monotonic() - answered)
         return returned
 
     def reread(self, hold: int, *, seconds: float) -> tuple[torch.Tensor | None, ...] | Failure:
-        """The outputs of the last call with that `hold` number, as they are now."""
-        waiting = self._held.get(hold, [])
-        if self._program.binding == "tvm-ffi":  # they lie in shared memory already
-            if not self.alive:
-                return Failure(Reason.EXITED, "the candidate's process had ended before this request")
+        """The outputs of the last call with that `hold` number, as they are now.
+
+        A `Failure` too where this child has made no such call, or was told to forget it.
+        """
+        if hold not in self._held:
+            return Failure(Reason.EXITED, "the outputs of that call are gone: the process that held them has ended")
+        waiting = self._held[hold]
+        if self._program.binding == "tvm-ffi" and self.alive:  # they lie in shared memory already
             return tuple(each.copy() for each in waiting)
         for each in waiting:
             each.poison()
-        reply = self._connection.request("reread", {"hold": hold}, time.monotonic() + seconds)
-        failure = self._failure(reply, wire.Copied)
-        if failure is not None:
-            return failure
-        assert isinstance(reply, wire.Copied)
+        reply = self._connection.request("reread", {"hold": hold}, time.monotonic() + seconds, wire.Copied)
+        if isinstance(reply, Failure):
+            return reply
+        if len(reply.fits) > len(waiting):
+            return self._connection.breach("it copied more outputs than there are")
         fits = (*reply.fits, *([False] * len(waiting)))
         return tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=False))
 
@@ -213,7 +218,10 @@ class Child:
             if known is not None:
                 self._spare.remove(known)
             else:
-                known = SharedBuffer(used)
+                try:
+                    known = SharedBuffer(used)
+                except OSError as error:
+                    raise SandboxError(f"no {used} bytes of memory to share with a child: {error}") from error
                 self._connection.shared_bytes += known.size
                 self._new.append(known)
         known.arrange(used)
@@ -271,14 +279,17 @@ class Child:
 
     # Collecting.
 
-    def _failure(self, reply: wire.Reply | Failure, expected: type) -> Failure | None:
-        """The failure in a reply that is not what was asked for."""
-        if isinstance(reply, Failure):
-            return reply
-        if isinstance(reply, wire.Failed):
-            return self._connection.claimed(reply)
-        if not isinstance(reply, expected):
-            return self._connection.breach("its reply is of another kind than the request")
+    def _contradiction(
+        self, reply: wire.Called, arguments: Sequence[TensorArgument | ValueArgument], outputs: int
+    ) -> str | None:
+        """What of a well-formed reply cannot be true of this call."""
+        if self._program.binding == "tvm-ffi":
+            return "it described objects, where outputs are filled" if reply.objects else None
+        if any(each.fits for each in reply.objects[outputs:]):
+            return "it copied more outputs than there are"
+        tensors = {index for index, each in enumerate(arguments) if isinstance(each, TensorArgument)}
+        if any(not tensors.issuperset(each.aliases) for each in reply.objects):
+            return "it named an argument that is no tensor"
         return None
 
     def _collect(
@@ -378,8 +389,7 @@ def _fits(claim: wire.ReturnedObject, spec: OutputSpec) -> bool:
 
 
 def _named_claim(claim: wire.ReturnedObject, arguments: Sequence[TensorArgument | ValueArgument]) -> OutputClaim:
-    names = [argument.name for argument in arguments]
-    aliases = tuple(names[index] for index in claim.aliases if 0 <= index < len(names))
+    aliases = tuple(arguments[index].name for index in claim.aliases)
     kind, device = one_line(claim.kind), None if claim.device is None else one_line(claim.device)
     callables = tuple(map(one_line, claim.callables))
     return OutputClaim(kind, claim.dtype, claim.shape, claim.strides, device, aliases, callables)

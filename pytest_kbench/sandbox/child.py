@@ -175,6 +175,8 @@ class LoadedCandidate:
             request["name"],
             cpp_files=request["sources"],
             extra_cflags=request["flags"],
+            # The library then asks for libgomp.so.1 by the name that torch's own has: the loader takes that one again.
+            extra_ldflags=["-fopenmp"] if "-fopenmp" in request["flags"] else [],
             extra_include_paths=request["include"],
             build_directory=request["directory"],
         )
@@ -246,7 +248,8 @@ def import_candidate(path: Path) -> ModuleType:
 
 def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.Tensor], index: int) -> Message:
     if not isinstance(value, torch.Tensor):
-        return _object_claim(_type_name(value))
+        name = _type_name(value)
+        return _object_claim("class named tensor" if name == "tensor" else name)
     with torch._C.DisableTorchFunctionSubclass():
         strided = value.layout is torch.strided
         callables = [_bounded(str(name), 200) for name, held in list(value.__dict__.items())[:100] if callable(held)]

@@ -13,17 +13,17 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer
-from .contract import Failure, Limits, SandboxError
 from .limits import LayerReport
 from .memory import private_memory, proportional_memory, resident_memory, tree_of
+from .outcome import Failure, Limits, SandboxError
 
 DEATH_WAIT: Final = 0.08  # seconds that a request waits for a killed tree's end to be told
 GRACE: Final = 0.5  # seconds between the end of a channel and the end of its process
@@ -34,6 +34,9 @@ _OUR_FOLDER: Final = f'File "{Path(__file__).parent}'
 FDS_PER_MESSAGE: Final = 100
 LONGEST_MESSAGE: Final = 2000
 LONGEST_DETAIL: Final = 64_000
+LISTEN: Final = select.POLLIN | select.POLLRDHUP
+BROKE: Final = "broke the protocol: "
+EARLY: Final = f"{BROKE}it sent a message that nobody asked for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Output:
     def drain(self) -> None:
         """Read what is there, one pipeful at most, so that a deadline is not missed while a flood comes in."""
         kept = self._limits.output_kept
-        for _ in range(16):
+        for _ in range(16 if self.pipe >= 0 else 0):
             try:
                 data = os.read(self.pipe, 1 << 16)
             except BlockingIOError:
@@ -76,6 +79,11 @@ class Output:
                 self._head += data[:room]
                 data = data[room:]
             self._tail = (self._tail + data)[-kept:]
+
+    def close(self) -> None:
+        """Close the pipe; what was read stays."""
+        pipe, self.pipe = self.pipe, -1
+        os.close(pipe)
 
     @property
     def flood(self) -> bool:
@@ -91,8 +99,16 @@ class Output:
         return printable("\n".join(line for line in lines if _OUR_FOLDER not in line))  # faulthandler names our frames
 
 
+R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Built)
+
+
 class Connection:
-    """One child process: sends it requests, waits, kills it. Knows nothing of tensors."""
+    """One child process: sends it requests, waits, kills it. Knows nothing of tensors.
+
+    For one thread at a time, but for `close` and `abandon`, which may come from any thread at any time. Those kill; the
+    descriptors are closed by the thread that uses them when it lets go of them, so that none is closed, and its number
+    given to somebody else, while it is waited on.
+    """
 
     def __init__(self, ends: Ends, limits: Limits, zygote: int, scratch: Path) -> None:
         self._channel = ends.channel
@@ -105,6 +121,10 @@ class Connection:
         self._scratch = scratch
         self._inbox = wire.Inbox()
         self._told = wire.Inbox()
+        self._news = select.poll()
+        self._news.register(self._channel, LISTEN)
+        self._news.register(self._output.pipe, select.POLLIN)
+        self._news.register(self._status, select.POLLIN)
         self.pid: int | None = None
         self.ended: int | None = None  # wait status
         self.alive = True
@@ -116,17 +136,42 @@ class Connection:
         self._resident = resident_memory(zygote)
         self._next_watch = 0.0
         self._next_scratch_watch = 0.0
-        self._close_once = threading.Lock()
-        self._closed = False
+        self._asked = False  # whether code of a candidate may have run
+        self._hung_up = False
+        self._unmade: str | None = None  # why the zygote could not make the child
+        self._last_word = Failure(Reason.EXITED, "the candidate's process had ended before this request")
+        self._use = threading.Lock()  # held while descriptors are used, and to close them
+        self._kill_lock = threading.RLock()  # held for moments: a kill must not meet a close
+        self._open = True
 
     # Sending and waiting.
 
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Have the descriptors to oneself; afterwards they are closed, if the child was killed meanwhile."""
+        try:
+            with self._use:
+                yield
+        except BaseException:  # what was under way is unknown: no later request may meet its reply
+            self._kill()
+            raise
+        finally:
+            if not self.alive:
+                self._release(DEATH_WAIT)
+
     def request(
-        self, operation: str, body: Mapping[str, object], deadline: float, buffers: Sequence[SharedBuffer] = ()
-    ) -> wire.Reply | Failure:
-        """One request and its reply. `deadline` is of `time.monotonic`; at it the child is killed."""
-        if not self.alive:
-            return Failure(Reason.EXITED, "the candidate's process had ended before this request")
+        self,
+        operation: str,
+        body: Mapping[str, object],
+        deadline: float,
+        expected: type[R],
+        buffers: Sequence[SharedBuffer] = (),
+    ) -> R | Failure:
+        """One request and its reply. `deadline` is of `time.monotonic`; at it the child is killed.
+
+        Raises `WireError` when the request itself is too long, and `SandboxError` when the child ended before it was
+        ever asked for anything.
+        """
         seq = int.from_bytes(os.urandom(6))
         frames: list[tuple[bytes, list[int]]] = []
         for start in range(0, len(buffers), FDS_PER_MESSAGE):
@@ -134,39 +179,85 @@ class Connection:
             mapping = {"op": "map", "buffers": [[each.number, each.size] for each in part]}
             frames.append((wire.encode(mapping), [each.fd for each in part]))
         frames.append((wire.encode({"op": operation, "seq": seq, **body}), []))
-        self._output.start()
-        self._output.drain()
-        self._output.start()
-        early = self._read_channel()
-        if early or self._inbox.pending:
-            return self.breach("it sent a message that nobody asked for")
-        return self._wait(seq, frames, deadline)
+        with self._held():
+            self._look()
+            if not self.alive:
+                return self._last_word
+            if self._inbox.pending:
+                return self._fail(Reason.PROTOCOL, EARLY)
+            self._output.start()
+            self._asked = True
+            reply = self._wait(seq, [] if self._hung_up else frames, deadline)
+            if isinstance(reply, (Failure, expected)):
+                return reply
+            if not isinstance(reply, wire.Failed):
+                return self._fail(Reason.PROTOCOL, f"{BROKE}its reply is of another kind than the request")
+            if reply.reason not in wire.CLAIMED_REASONS[operation]:
+                return self._fail(Reason.PROTOCOL, f"{BROKE}a reason that a child may not claim here")
+            return self._claimed(reply)
 
     def wait_ready(self, deadline: float) -> LayerReport | Failure:
-        """The first reply, made before any candidate was loaded."""
-        reply = self._wait(0, [], deadline)
-        if isinstance(reply, Failure):
-            return reply
-        if not isinstance(reply, wire.Ready):
-            return self.breach("its first message was not the report of its lock-down")
-        self.report = LayerReport(reply.active, dict(reply.refused))
-        self.watched_scratch = "scratch" in reply.refused
-        return self.report
+        """The first reply, made before any candidate was loaded.
+
+        Whatever else comes of it is no candidate's doing: `SandboxError`. A `Failure` only when another thread ended
+        the child.
+        """
+        with self._held():
+            reply = self._wait(0, [], deadline) if self.alive else self._last_word
+            if isinstance(reply, wire.Ready):
+                self.report = LayerReport(reply.active, dict(reply.refused))
+                self.watched_scratch = "scratch" in reply.refused
+                return self.report
+            if reply is self._last_word:
+                return self._last_word
+            failed = reply if isinstance(reply, Failure) else self._fail(Reason.PROTOCOL, "another message came first")
+            raise SandboxError(f"a child did not get ready: {failed.message}. {failed.detail}".strip())
+
+    def poll(self) -> bool:
+        """Whether it can be asked. Notices, without waiting, that it ended or closed its channel meanwhile."""
+        if self.alive and self._use.acquire(blocking=False):
+            try:
+                self._look()
+            finally:
+                self._use.release()
+                if not self.alive:
+                    self._release(0.0)
+        return self.alive and not self._hung_up
+
+    def _look(self) -> None:
+        """Take in what came since the last request: the child's end, output, messages, the end of its channel."""
+        if not self.alive:
+            return
+        events = dict(self._news.poll(0))
+        if self._output.pipe in events:
+            self._output.drain()
+        if self._status.fileno() in events and self._read_status():
+            self._last_word = self._describe_end(" before this request")
+            if not self._asked:
+                raise SandboxError(f"a child ended before it was asked for anything: {self._last_word.message}")
+        elif self._channel.fileno() in events and self._read_channel():
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Remember that nothing more comes through the channel."""
+        self._hung_up = True
+        self._news.unregister(self._channel)
 
     def _wait(self, seq: int, frames: list[tuple[bytes, list[int]]], deadline: float) -> wire.Reply | Failure:
-        poll = select.poll()
+        poll = self._news
         channel, pipe, status = self._channel.fileno(), self._output.pipe, self._status.fileno()
-        poll.register(channel, select.POLLIN | (select.POLLOUT if frames else 0))
-        poll.register(pipe, select.POLLIN)
-        poll.register(status, select.POLLIN)
-        self._next_watch = time.monotonic() + WATCH
-        broken_at: float | None = None
+        begun = time.monotonic()
+        self._next_watch = begun + WATCH
+        when = " before this request" if self._hung_up else ""
+        broken_at = begun if self._hung_up else None
+        if self._send(frames):
+            poll.modify(channel, LISTEN | select.POLLOUT)
         while True:
             now = time.monotonic()
             if now >= deadline:
                 return self._fail(Reason.TIMEOUT, "no answer by the deadline")
             if broken_at is not None and now >= broken_at + GRACE:
-                return self.breach("it closed its channel and went on")
+                return self._fail(Reason.PROTOCOL, f"{BROKE}it closed its channel and went on")
             if now >= self._next_watch:
                 excess = self._watch(now)
                 if excess is not None:
@@ -183,23 +274,23 @@ class Connection:
                         poll.unregister(pipe)
                 elif fd == status:
                     if self._read_status():
-                        return self._describe_end()
+                        return self._describe_end(when)
                 elif broken_at is None:
                     if event & select.POLLOUT and not self._send(frames):
-                        poll.modify(channel, select.POLLIN)
+                        poll.modify(channel, LISTEN)
                     if event & ~select.POLLOUT and self._read_channel():
                         broken_at = time.monotonic()
-                        poll.unregister(channel)
+                        self._hang_up()
             try:
                 message = self._inbox.pop()
                 if message is not None:
                     reply = wire.parse_reply(message, seq)
                     if self._inbox.pending:
-                        return self.breach("it sent more than one reply")
+                        return self._fail(Reason.PROTOCOL, f"{BROKE}it sent more than one reply")
                     self._output.drain()
                     return reply
             except wire.WireError as error:
-                return self.breach(str(error))
+                return self._fail(Reason.PROTOCOL, f"{BROKE}{error}")
 
     def _send(self, frames: list[tuple[bytes, list[int]]]) -> bool:
         """Send as much as goes without waiting; whether there is more to send."""
@@ -247,9 +338,8 @@ class Connection:
             elif "status" in message:
                 self.ended = int(message["status"])
                 self._peak = max(self._peak, int(message["peak_kb"]) * 1024 - self._resident)
-                self.alive = False
             else:
-                raise SandboxError(f"the sandbox cannot make a child: {message.get('error')}")
+                self._unmade = str(message.get("error"))
         if not data and self.ended is None:
             self._kill_without_zygote()
         return not data or self.ended is not None
@@ -282,10 +372,11 @@ class Connection:
     # Ends.
 
     def breach(self, what: str) -> Failure:
-        """It broke the protocol: kill it."""
-        return self._fail(Reason.PROTOCOL, f"broke the protocol: {what}")
+        """It broke the protocol, in a way that only the caller can tell: kill it."""
+        with self._held():
+            return self._fail(Reason.PROTOCOL, f"{BROKE}{what}")
 
-    def claimed(self, reply: wire.Failed) -> Failure:
+    def _claimed(self, reply: wire.Failed) -> Failure:
         """A failure that the child itself reports. It stays alive, unless it says that it wants to end."""
         failure = Failure(
             Reason(reply.reason),
@@ -293,48 +384,79 @@ class Connection:
             printable((reply.detail or self._output.text())[:LONGEST_DETAIL]),
         )
         if failure.reason is Reason.EXITED:
-            self.close()
+            self._kill()
         return failure
 
     def _fail(self, reason: Reason, message: str) -> Failure:
-        """Kill the tree, and say why."""
+        """Kill the tree, and say why; if another thread did so first, say that."""
+        if not self.alive:
+            return self._last_word
         self._output.drain()
-        output = self._output.text()
-        self.close()
-        return Failure(reason, message, output)
+        failure = Failure(reason, message, self._output.text())
+        self._kill()
+        return failure
 
-    def _describe_end(self) -> Failure:
+    def _describe_end(self, when: str) -> Failure:
         """The child's process ended by itself, or was killed by somebody else: say how."""
+        if not self.alive:
+            return self._last_word
         self._output.drain()
-        output = self._output.text()
-        ended = self.ended
-        self.close()
+        output, ended = self._output.text(), self.ended
+        self._kill()
+        if self._unmade is not None:
+            raise SandboxError(f"the sandbox cannot make a child: {self._unmade}")
         if ended is None:
-            return Failure(Reason.PROTOCOL, "the sandbox's zygote ended, and the candidate's process with it", output)
+            return Failure(
+                Reason.ENVIRONMENT, "the sandbox's zygote ended, and the candidate's process with it", output
+            )
         if os.WIFSIGNALED(ended):
             number = os.WTERMSIG(ended)
             if number == signal.SIGKILL and self._peak > NEAR_LIMIT * self._limits.memory_bytes:
-                return Failure(Reason.MEMORY, f"killed when it used {_size(self._peak)} of memory", output)
-            return Failure(Reason.CRASHED, f"killed by {_signal_name(number)}", output)
-        return Failure(Reason.EXITED, f"exited with status {os.WEXITSTATUS(ended)}", output)
+                return Failure(Reason.MEMORY, f"killed when it used {_size(self._peak)} of memory{when}", output)
+            return Failure(Reason.CRASHED, f"killed by {_signal_name(number)}{when}", output)
+        return Failure(Reason.EXITED, f"exited with status {os.WEXITSTATUS(ended)}{when}", output)
 
     def close(self, wait: float = DEATH_WAIT) -> None:
-        """Kill the whole tree and wait some seconds for its end. May be called twice, and by two threads."""
-        self.alive = False
-        with self._close_once:
-            if self._closed:
-                return
-            self._closed = True
-            self._kill(wait)
-            self._channel.close()
-            self._status.close()
-            os.close(self._output.pipe)
+        """Kill the whole tree and wait some seconds for its end. From any thread, as often as one likes.
 
-    def _kill(self, wait: float) -> None:
+        While another thread waits for a reply, this one does not wait at all; that one gets a `Failure`.
+        """
+        self._kill()
+        self._release(wait)
+
+    def abandon(self, why: str) -> None:
+        """Kill the whole tree, from any thread, for a reason that is not the candidate's. `close` comes later."""
+        with self._kill_lock:
+            if self.alive:
+                self._last_word = Failure(Reason.ENVIRONMENT, why)
+            self._kill()
+
+    def _kill(self) -> None:
+        """Have the tree killed; the thread that waits for it hears of its end."""
+        with self._kill_lock:
+            self.alive = False
+            if self._open and self.ended is None:
+                with contextlib.suppress(OSError):
+                    self._status.shutdown(socket.SHUT_WR)  # the zygote kills the tree when it sees this
+
+    def _release(self, wait: float) -> None:
+        """Close the descriptors of a killed child, unless a thread uses them: that one comes here afterwards."""
+        if not self._use.acquire(blocking=False):
+            return
+        try:
+            if self._open:
+                self._wait_for_end(wait)
+                with self._kill_lock:
+                    self._open = False
+                    self._channel.close()
+                    self._status.close()
+                    self._output.close()
+        finally:
+            self._use.release()
+
+    def _wait_for_end(self, wait: float) -> None:
         if self.ended is not None:
             return
-        with contextlib.suppress(OSError):
-            self._status.shutdown(socket.SHUT_WR)  # the zygote kills the tree when it sees this
         end = time.monotonic() + wait
         poll = select.poll()
         poll.register(self._status, select.POLLIN)
@@ -373,9 +495,13 @@ def one_line(text: str) -> str:
 
 
 def _folder_size(place: Path) -> int:
-    total = 0
-    for folder, _, names in os.walk(place, onerror=lambda _: None):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(os.path.join(folder, name)).st_blocks * 512
+    """Bytes on disk below a folder. A candidate may have made it as deep as it likes: no recursion."""
+    total, folders = 0, [str(place)]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
     return total

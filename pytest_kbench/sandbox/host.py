@@ -3,7 +3,8 @@
 `Sandbox` owns one zygote and starts children; `Child` is one candidate, loaded and ready. Whatever a child does comes
 back as data: a `Returned`, or a `Failure` with a reason from `record.Reason`. Exceptions here are never a candidate's
 doing: `SandboxRefused` says that this machine does not give the layers that were asked for, `SandboxError` that no
-child could be made at all.
+child could be made at all. What goes wrong before a child is asked to load or build something is this machine's, or
+our own; from then on it is the candidate's.
 
 Every wait has a deadline, and at every deadline the whole tree of the child is killed.
 """
@@ -31,8 +32,9 @@ from typing import Final
 from ..record import Reason
 from . import wire
 from .calls import Child
-from .connection import Connection, Ends
-from .contract import (
+from .connection import Connection, Ends, R
+from .limits import LayerReport, Policy
+from .outcome import (
     CompileJob,
     Failure,
     Limits,
@@ -45,7 +47,6 @@ from .contract import (
     TensorArgument,
     ValueArgument,
 )
-from .limits import LayerReport, Policy
 
 __all__ = [
     "Child", "CompileJob", "Failure", "LayerReport", "Limits", "OutputClaim", "OutputSpec", "Program", "Returned",
@@ -54,7 +55,7 @@ __all__ = [
 
 ZYGOTE_START: Final = 120.0  # seconds: a cold disk reads torch slowly
 END_OF_BUILD: Final = 10.0  # seconds that a build's processes have to die, before what they left is looked at
-LAYERS_START: Final = 30.0  # seconds for the child that finds out about layers
+READY_TIME: Final = 30.0  # seconds that a child has to get ready, before anything of a candidate is in it
 
 # What the zygote, and so every child, inherits of the grader's environment.
 _ENVIRONMENT: Final = (
@@ -78,17 +79,19 @@ class _Zygote:
     """The grader's hold on one zygote process."""
 
     def __init__(self, threads: int | None) -> None:
-        self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
-        self.scratch.chmod(0o711)
-        self.control, theirs = socket.socketpair()
-        try:
-            with theirs:
-                self.process = self._launch(theirs, threads)
+        with contextlib.ExitStack() as undo:
+            try:
+                self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
+                undo.callback(shutil.rmtree, self.scratch, ignore_errors=True)
+                self.scratch.chmod(0o711)
+                self.control, theirs = socket.socketpair()
+                undo.callback(self.control.close)
+                with theirs:
+                    self.process = self._launch(theirs, threads)
+            except OSError as error:
+                raise SandboxError(f"the zygote cannot be started: {error}") from error
             self._wait_ready()
-        except BaseException:
-            self.control.close()
-            shutil.rmtree(self.scratch, ignore_errors=True)
-            raise
+            undo.pop_all()
         self._end = weakref.finalize(self, _end_zygote, self.control, self.process, self.scratch)
 
     def _launch(self, theirs: socket.socket, threads: int | None) -> subprocess.Popen[bytes]:
@@ -141,23 +144,22 @@ class _Zygote:
 
     def spawn(self, policy: Policy) -> Ends:
         """Ask for a child; what becomes of it is said on its status socket."""
-        ours, channel = socket.socketpair()
-        status, told = socket.socketpair()
-        reading, writing = os.pipe2(os.O_CLOEXEC)
-        try:
-            socket.send_fds(
-                self.control, [wire.encode({"policy": asdict(policy)})], [channel.fileno(), writing, told.fileno()]
-            )
-        except OSError as error:
-            ours.close()
-            status.close()
-            os.close(reading)
-            raise SandboxError(f"the zygote is gone: {error}") from error
-        finally:
-            channel.close()
-            told.close()
-            os.close(writing)
-        return Ends(ours, reading, status)
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            try:
+                pairs = [socket.socketpair() for _ in range(2)]
+                for kept, given in pairs:
+                    ours.callback(kept.close)
+                    theirs.callback(given.close)
+                reading, writing = os.pipe2(os.O_CLOEXEC)
+                ours.callback(os.close, reading)
+                theirs.callback(os.close, writing)
+                (channel, its_channel), (status, its_status) = pairs
+                given_to_it = [its_channel.fileno(), writing, its_status.fileno()]
+                socket.send_fds(self.control, [wire.encode({"policy": asdict(policy)})], given_to_it)
+            except OSError as error:
+                raise SandboxError(f"the zygote cannot be asked for a child: {error}") from error
+            ours.pop_all()
+        return Ends(channel, reading, status)
 
     def close(self) -> None:
         """End it, and with it all children."""
@@ -219,14 +221,18 @@ class Sandbox:
         """Which layers of the lock-down hold on this machine; found out with a child, once."""
         if self._layers is None:
             with self._connected(Limits(), (), ()) as connection:
-                found = connection.wait_ready(time.monotonic() + LAYERS_START)
+                found = connection.wait_ready(time.monotonic() + READY_TIME)
                 if isinstance(found, Failure):
-                    raise SandboxError(f"a child did not get ready: {found.message} {found.detail}".strip())
+                    raise SandboxError(found.message)
                 self._layers = found
         return self._layers
 
     def start(self, program: Program, limits: Limits, deadline: float) -> Child | Failure:
-        """A child with this candidate loaded, by `deadline` (of `time.monotonic`)."""
+        """A child with this candidate loaded, by `deadline` (of `time.monotonic`).
+
+        What it takes to make the child, and a zygote first, is added to the deadline: only loading is the candidate's.
+        """
+        seconds = deadline - time.monotonic()
         path = program.path.resolve()
         connection = self._connect(limits, (path, *program.readable), ())
         try:
@@ -234,7 +240,8 @@ class Sandbox:
                 connection,
                 "load",
                 {"binding": program.binding, "path": str(path), "entry_points": list(program.entry_points)},
-                deadline,
+                seconds,
+                wire.Loaded,
             )
             if isinstance(loaded, wire.Loaded):
                 if loaded.entry_point in program.entry_points:
@@ -244,12 +251,13 @@ class Sandbox:
             connection.close()
             raise
         connection.close()
-        return loaded if isinstance(loaded, Failure) else connection.breach("its reply is of another kind")
+        return loaded
 
     def compile(self, job: CompileJob, limits: Limits, seconds: float) -> Path | Failure:
         """Build a library under the same limits, and return its path: a regular file in `job.directory`.
 
-        What the compiler printed is the failure's detail. Afterwards all files in the directory are the grader's.
+        What the compiler printed is the failure's detail. Afterwards all files in the directory are the grader's,
+        unless something of the compiler could not be ended.
         """
         directory = job.directory.resolve()
         readable = tuple(path.resolve() for path in (*job.sources, *job.include))
@@ -264,40 +272,43 @@ class Sandbox:
                     "include": [str(path.resolve()) for path in job.include],
                     "directory": str(directory),
                 },
-                time.monotonic() + seconds,
+                seconds,
+                wire.Built,
             )
-            if isinstance(built, (wire.Loaded, wire.Called, wire.Copied, wire.Ready)):
-                built = connection.breach("its reply is of another kind than the request")
             connection.close(wait=END_OF_BUILD)
-        _take_over(directory)
-        if isinstance(built, wire.Built):
-            if connection.ended is None:  # something of it may still write there
-                return Failure(Reason.TIMEOUT, "the compiler's processes did not end")
-            return _artefact(Path(built.path), directory)
-        assert isinstance(built, Failure)
-        return built
+        if connection.ended is not None:  # else something of it may still write there, and lead us elsewhere
+            _take_over(directory)
+        if isinstance(built, Failure):
+            return built
+        if connection.ended is None:
+            return Failure(Reason.TIMEOUT, "the compiler's processes did not end")
+        return _artefact(Path(built.path), directory)
 
     def close(self) -> None:
-        """Kill all children and end the zygote. The sandbox can be used again: it starts another."""
+        """Kill all children and end the zygote. From any thread: others that wait for a child get a `Failure`.
+
+        The sandbox can be used again: it starts another zygote.
+        """
         with self._lock:
             zygote, self._zygote = self._zygote, None
             connections = list(self._connections)
+        for connection in connections:
+            connection.abandon("the sandbox was closed")
         for connection in connections:
             connection.close()
         if zygote is not None:
             zygote.close()
 
     def _ask(
-        self, connection: Connection, operation: str, body: Mapping[str, object], deadline: float
-    ) -> wire.Reply | Failure:
-        """Wait until a new child is locked down, and make it its one request."""
-        ready = connection.wait_ready(deadline)
+        self, connection: Connection, operation: str, body: Mapping[str, object], seconds: float, expected: type[R]
+    ) -> R | Failure:
+        """Wait until a new child is locked down, and make it a first request, to be answered within `seconds`."""
+        ready = connection.wait_ready(time.monotonic() + READY_TIME)
         if isinstance(ready, Failure):
             return ready
         if self._strict and ready.refused:
             raise SandboxRefused(ready.refused)
-        reply = connection.request(operation, body, deadline)
-        return connection.claimed(reply) if isinstance(reply, wire.Failed) else reply
+        return connection.request(operation, body, time.monotonic() + seconds, expected)
 
     def _connect(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Connection:
         with self._lock:
@@ -334,10 +345,13 @@ def _take_over(directory: Path) -> None:
     """Make all files below a directory the grader's own; a child wrote them under a uid of its own."""
     if os.geteuid() != 0:
         return
-    for folder, folders, files in os.walk(directory):
-        for name in (*folders, *files, "."):
-            with contextlib.suppress(FileNotFoundError):
-                os.chown(os.path.join(folder, name), os.geteuid(), os.getegid(), follow_symlinks=False)
+    found = [str(directory)]
+    while found:  # no recursion: a child may have gone as deep as it liked
+        place = found.pop()
+        with contextlib.suppress(OSError):
+            os.chown(place, os.geteuid(), os.getegid(), follow_symlinks=False)
+            if stat.S_ISDIR(os.lstat(place).st_mode):
+                found += [os.path.join(place, name) for name in os.listdir(place)]
 
 
 def _artefact(path: Path, directory: Path) -> Path | Failure:

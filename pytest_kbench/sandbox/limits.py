@@ -30,7 +30,10 @@ _NR_CAPSET: Final = {"x86_64": 126, "aarch64": 91}
 
 @dataclass(frozen=True, slots=True)
 class LayerReport:
-    """Which layers of the lock-down hold: names of active ones, and refused ones with the reason."""
+    """Which layers of the lock-down hold: names of active ones, and refused ones with the reason.
+
+    A layer that others make up for (a uid of its own, for an ordinary user's children) is in neither.
+    """
 
     active: tuple[str, ...]
     refused: Mapping[str, str]
@@ -65,6 +68,11 @@ class Policy:
 
 _CAP_DAC_READ_SEARCH: Final = 2
 _CAP_SETPCAP: Final = 8
+# What a uid of its own gives to a child of root: processes that are counted apart (so does a user namespace), files of
+# others out of reach (so does landlock), siblings out of reach of signals, ptrace, affinity, limits and priorities (so
+# do landlock's scope or, where there is none, seccomp), and nobody who leaves the group that is swept up (seccomp). An
+# ordinary user, who cannot give uids, loses nothing where these hold: then the layer is neither active nor refused.
+_INSTEAD_OF_UID: Final = ("user-namespace", "landlock-files", "rlimits", "seccomp")
 _BASE_UID: Final = 1_879_048_192  # systemd's table of uids: unused from here to 2^31
 _PID_LIMIT: Final = 1 << 22
 _PR_SET_PDEATHSIG: Final = 1
@@ -284,14 +292,16 @@ def lock_down(policy: Policy, system: tuple[str, ...], zygote: int) -> LayerRepo
     progress.attempt("capability-bounds", lambda: _bound_capabilities(keep))
     if uid is not None:
         progress.attempt("uid", lambda: _become(uid))
-    else:
-        progress.refused["uid"] = "no uid to spare in this user namespace" if root else "not root"
     progress.attempt("capabilities", lambda: _drop_capabilities(keep))
     prctl(_PR_SET_DUMPABLE, 1)
     progress.attempt("death-signal", lambda: _die_with(zygote))
 
     os.chdir(scratch)
     progress.attempt("seccomp", lambda: seccomp.install(scoped))
+    if root and uid is None:
+        progress.refused["uid"] = "no uid to spare in this user namespace"
+    elif not root and (lost := [name for name in _INSTEAD_OF_UID if name not in progress.active]):
+        progress.refused["uid"] = f"not root, and without {' and '.join(lost)} what another uid would protect is open"
     return LayerReport(tuple(progress.active), dict(progress.refused))
 
 

@@ -1,12 +1,81 @@
-"""How much memory a child and all that it started use, read from /proc."""
+"""How much memory a child and all that it started use, and how much there is: read from /proc and from cgroups."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from .paths import within
+
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+
+# Of a cgroup, by version: its limit, what is used of it, and the parts of that which the kernel gives back when needed.
+_CGROUP_FILES: Final = {
+    "cgroup2": ("memory.max", "memory.current", ("inactive_file", "active_file")),
+    "cgroup": ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+}
+
+
+def available_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that this process may still take: of the machine, and of its cgroup and those above it.
+
+    `None` where the machine does not say. A cgroup that has no limit, or whose files cannot be read, limits nothing.
+    `root` is where /proc and /sys are.
+    """
+    text = _text(root / "proc/meminfo")
+    left = [int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemAvailable:")]
+    if not left:
+        return None
+    for kind, folder, top in _memory_cgroups(root):
+        while True:
+            left += _left_in(folder, *_CGROUP_FILES[kind])
+            if folder == top or folder == folder.parent:
+                break
+            folder = folder.parent
+    return max(0, min(left))
+
+
+def _memory_cgroups(root: Path) -> Iterator[tuple[str, Path, Path]]:
+    """The kind, folder and topmost folder of each cgroup that may limit this process's memory."""
+    own = {}
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" or "memory" in controllers.split(","):
+            own["cgroup2" if number == "0" else "cgroup"] = path
+    for line in _text(root / "proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        kind, options = after.partition(" ")[0], after.split()[-1:]
+        if kind not in own or (kind == "cgroup" and "memory" not in options[0].split(",")):
+            continue
+        shown, place = before.split()[3:5]
+        top = root / place.lstrip("/")
+        # In a container the mount may show no more than the own group; a path from elsewhere then says nothing.
+        below = os.path.relpath(own[kind], shown) if within(own[kind], [shown]) else "."
+        yield kind, Path(os.path.normpath(top / below)), top
+
+
+def _left_in(folder: Path, limit: str, usage: str, reclaimable: tuple[str, ...]) -> list[int]:
+    """What is left of one cgroup's limit, if it has any."""
+    try:
+        allowed, used = int(_text(folder / limit)), int(_text(folder / usage))
+    except ValueError:  # "max", or not to be read
+        return []
+    given_back = 0
+    for line in _text(folder / "memory.stat").splitlines():
+        name, _, value = line.partition(" ")
+        given_back += int(value) if name in reclaimable and value.isdigit() else 0
+    return [allowed - used + min(given_back, used)]
+
+
+def _text(path: Path) -> str:
+    """What a file says; nothing where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _children_of(pid: int) -> list[int]:

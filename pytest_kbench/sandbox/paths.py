@@ -78,10 +78,18 @@ def system_paths() -> tuple[str, ...]:
         found = shutil.which(compiler) if compiler else None
         if found:
             paths.append(os.path.dirname(os.path.realpath(found)))
-    home = os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)  # HOME may be anything
+    home = _home()
     data = {sys.prefix, sys.base_prefix, home, "/usr", "/usr/local"}  # sysconfig's "data" is the prefix itself
     resolved = (os.path.realpath(path) for path in paths if path and path not in data)
     return smallest_cover(path for path in resolved if os.path.exists(path) and not within(home, [path]))
+
+
+def _home() -> str:
+    """This user's home by the user database, since HOME may be anything; a uid without an entry has none."""
+    try:
+        return os.path.realpath(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        return "/"
 
 
 def open_to_others(path: str) -> bool:

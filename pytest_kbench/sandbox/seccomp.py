@@ -23,6 +23,12 @@ _OFFSET_NR, _OFFSET_ARCH, _OFFSET_ARGUMENTS = 0, 4, 16
 # name: (x86_64, aarch64); None where the architecture has no such call. From asm/unistd_64.h, asm-generic/unistd.h.
 SYSCALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280), "chroot": (161, 51),
+    "chmod": (90, None), "chown": (92, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "fchown": (93, 55), "fchownat": (260, 54), "file_setattr": (469, 469), "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7), "futimesat": (261, None), "inotify_init": (253, None), "inotify_init1": (294, 26),
+    "lchown": (94, None), "lremovexattr": (198, 15), "lsetxattr": (189, 6), "removexattr": (197, 14),
+    "removexattrat": (466, 466), "setxattr": (188, 5), "setxattrat": (463, 463), "utime": (132, None),
+    "utimensat": (280, 88), "utimes": (235, None),
     "clock_adjtime": (305, 266), "clock_settime": (227, 112), "clone": (56, 220), "clone3": (435, 435),
     "delete_module": (176, 106), "fanotify_init": (300, 262), "fcntl": (72, 25), "finit_module": (313, 273),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430), "fspick": (433, 433),
@@ -63,7 +69,16 @@ _REFUSED: Final = (
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "settimeofday",
     "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "vhangup",
     # ways to talk, and memory that outlives or escapes its process
-    "socket", "shmget", "semget", "msgget", "mq_open", "memfd_create", "memfd_secret",
+    "socket", "socketpair", "shmget", "semget", "msgget", "mq_open", "memfd_create", "memfd_secret", "inotify_init",
+    "inotify_init1",
+    # what landlock does not see: owners and attributes of files that it does not even let be opened
+    "chown", "lchown", "fchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr",
+    "lremovexattr", "fremovexattr", "removexattrat", "file_setattr",
+)  # fmt: skip
+
+# Likewise unseen, but linkers and libraries call them and expect no refusal: they succeed and do nothing.
+_PRETENDED: Final = (
+    "setsid", "setpgid", "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
 )  # fmt: skip
 
 _CLONE_REFUSED: Final = (
@@ -151,9 +166,8 @@ def seccomp_program(arch: str, pid: int, *, scoped_signals: bool) -> bytes:
         rules.refuse(name)
     rules.refuse("clone", when=_Argument(0, "bits", (_CLONE_REFUSED,)))
     rules.refuse("clone3", errno.ENOSYS)  # its flags lie in memory, out of a filter's sight; libc falls back to clone
-    rules.refuse("setsid", 0)
-    rules.refuse("setpgid", 0)
-    rules.refuse("socketpair", when=_Argument(0, "is-not", (1,)))
+    for name in _PRETENDED:
+        rules.refuse(name, 0)
     rules.refuse("sched_setaffinity", when=_Argument(0, "is-not", (0,)))
     rules.refuse("prlimit64", when=_Argument(0, "is-not", (0,)))
     rules.refuse("prctl", when=_Argument(0, "is", (_PR_SET_PDEATHSIG,)))

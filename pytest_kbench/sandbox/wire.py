@@ -7,8 +7,10 @@ Replies have a closed schema (`parse_reply`): unknown keys, types and reasons ar
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 import socket
 import struct
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,7 @@ MAX_MESSAGE = 1 << 20  # bytes of one frame's payload
 MAX_DEPTH = 16  # nested arrays and objects
 MAX_DIGITS = 18  # of one integer: what fits into 64 bits, with room to spare
 MAX_RANK = 64  # dimensions of a claimed tensor, torch's own limit
+MAX_ELEMENTS = (1 << 63) - 1  # of a claimed tensor, torch's own limit
 HEADER = struct.Struct(">I")
 
 Fault = Literal["oversized", "encoding", "syntax", "depth", "number", "schema", "turn"]
@@ -83,7 +86,9 @@ def decode(payload: bytes) -> dict[str, Any]:
         raise WireError("syntax", "not JSON") from error
     if not isinstance(message, dict):
         raise WireError("schema", "not an object")
-    _walk(message)
+    # Without an escape no text is a surrogate, and nothing is deeper than there are brackets: most need no walk.
+    if b"\\u" in payload or payload.count(b"[") + payload.count(b"{") > MAX_DEPTH:
+        _walk(message)
     return message
 
 
@@ -180,7 +185,10 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedObject:
-    """What the child says of one returned object; `aliases` are indices of arguments, `fits` that it was copied."""
+    """What the child says of one returned object; `aliases` are indices of arguments, `fits` that it was copied.
+
+    A "tensor" has dtype, shape, strides and device; strides and sizes are as many, and none is negative.
+    """
 
     kind: str
     dtype: str | None
@@ -223,7 +231,18 @@ class Failed:
 
 
 Reply = Ready | Loaded | Called | Copied | Built | Failed
-CLAIMED_REASONS = ("load", "binding", "raised", "exited", "memory", "compile")
+
+# The reasons for a failure that a child may give, by the operation that failed.
+CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
+    "load": ("load", "binding", "exited", "memory"),
+    "call": ("raised", "exited", "memory"),
+    "reread": ("raised", "exited", "memory"),
+    "build": ("compile",),
+}
+_ALL_REASONS = frozenset(reason for reasons in CLAIMED_REASONS.values() for reason in reasons)
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DEVICE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[0-9]+)?")
 
 
 class _Fields:
@@ -243,8 +262,13 @@ class _Fields:
             self._wrong(key)
         return value
 
-    def text_or_none(self, key: str, longest: int) -> str | None:
-        return None if self._value[key] is None else self.text(key, longest)
+    def name_or_none(self, key: str, pattern: re.Pattern[str], longest: int) -> str | None:
+        if self._value[key] is None:
+            return None
+        value = self.text(key, longest)
+        if not pattern.fullmatch(value):
+            self._wrong(key)
+        return value
 
     def flag(self, key: str) -> bool:
         value = self._value[key]
@@ -260,7 +284,7 @@ class _Fields:
 
     def integers(self, key: str, most: int) -> tuple[int, ...]:
         items = self.items(key, most)
-        if not all(type(item) is int for item in items):
+        if not all(type(item) is int and item >= 0 for item in items):
             self._wrong(key)
         return tuple(items)
 
@@ -285,22 +309,43 @@ _OBJECT_KEYS = ("kind", "dtype", "shape", "strides", "device", "aliases", "calla
 
 def _returned(value: object) -> ReturnedObject:
     fields = _Fields(value, _OBJECT_KEYS)
-    return ReturnedObject(
+    found = ReturnedObject(
         kind=fields.text("kind", 200),
-        dtype=fields.text_or_none("dtype", 50),
+        dtype=fields.name_or_none("dtype", _NAME, 50),
         shape=fields.integers_or_none("shape", MAX_RANK),
         strides=fields.integers_or_none("strides", MAX_RANK),
-        device=fields.text_or_none("device", 50),
+        device=fields.name_or_none("device", _DEVICE, 50),
         aliases=fields.integers("aliases", 1000),
         callables=fields.texts("callables", 20, 200),
         fits=fields.flag("fits"),
     )
+    if contradiction := _contradiction(found):
+        raise WireError("schema", contradiction)
+    return found
+
+
+def _contradiction(found: ReturnedObject) -> str | None:
+    """What of a claim cannot be true together, whatever the task is."""
+    if found.kind == "tensor":
+        if None in (found.dtype, found.shape, found.strides, found.device):
+            return "a tensor without dtype, shape, strides or device"
+    elif found.fits or found.strides is not None or found.aliases:
+        return "memory of something that is no tensor"
+    if found.shape is not None:
+        if found.strides is not None and len(found.strides) != len(found.shape):
+            return f"{len(found.strides)} strides for {len(found.shape)} dimensions"
+        if 0 not in found.shape and math.prod(found.shape) > MAX_ELEMENTS:
+            return "a tensor of more elements than there can be"
+    if found.aliases and any(left >= right for left, right in itertools.pairwise(found.aliases)):
+        return "aliases out of order"
+    return None
 
 
 def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
     """The reply in a decoded message to the request numbered `seq`.
 
-    Raises `WireError("turn")` when it answers another request, `WireError("schema")` when it is no known reply.
+    Raises `WireError("turn")` when it answers another request, `WireError("schema")` when it is no known reply or one
+    that contradicts itself. What holds only for this request (how many outputs it has) is left to whoever made it.
     """
     answered = message.get("seq")
     if type(answered) is not int or answered != seq:
@@ -324,7 +369,7 @@ def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
         case "failed":
             fields = _Fields(body, ("reason", "message", "detail"))
             reason = fields.text("reason", 50)
-            if reason not in CLAIMED_REASONS:
+            if reason not in _ALL_REASONS:
                 raise WireError("schema", "a reason that a child may not claim")
             return Failed(reason, fields.text("message"), fields.text("detail"))
         case _:

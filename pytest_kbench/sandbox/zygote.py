@@ -127,7 +127,7 @@ class Zygote:
         self, request: dict[str, Any], channel: int, output: int, status: socket.socket, zygote: int
     ) -> NoReturn:
         """In the fork: take 0 to 3, close everything else, lock down, serve. Never returns."""
-        code = 1
+        code, said = 1, output
         try:
             for held in (self._control, status, *(child.status for child in self._children.values())):
                 held.detach()  # the numbers are used again below: no destructor may close them
@@ -135,6 +135,7 @@ class Zygote:
             kept = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 10) for each in (null, output, output, channel)]
             for number, each in enumerate(kept):
                 os.dup2(each, number, inheritable=number < 3)
+            said = 2
             from .child import prepare, serve
             from .kernel import close_from
             from .limits import Policy, lock_down
@@ -147,7 +148,7 @@ class Zygote:
             code = 0
         except BaseException as error:  # nothing may unwind into the zygote's own loop
             with contextlib.suppress(BaseException):
-                os.write(2, f"the child ended: {type(error).__name__}: {error}\n".encode(errors="replace")[:2000])
+                os.write(said, f"the child ended: {type(error).__name__}: {error}\n".encode(errors="replace")[:2000])
         finally:
             os._exit(code)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from pytest_kbench.build import tvm_ffi
 from pytest_kbench.build.cache import Store
-from pytest_kbench.build.errors import CacheError
+from pytest_kbench.build.errors import CacheError, EnvironmentFault
 from pytest_kbench.build.program import prepare
 from pytest_kbench.candidate import Candidate
 from pytest_kbench.record import Reason
@@ -187,14 +189,57 @@ def test_a_forbidden_flag_fails_before_anything_is_compiled(write, build, compil
     assert compiler.jobs == []
 
 
-def test_a_missing_compiler_is_said_plainly(write, build, compiler, monkeypatch):
+def test_a_missing_compiler_is_the_machines_fault(write, build, compiler, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
-    result = build(write(), compiler)
-    assert isinstance(result, Failure)
-    assert result.reason is Reason.COMPILE
-    assert result.message == (
-        "there is no C++ compiler: 'no-such-compiler' is not on PATH. Install g++ or clang++, or set CXX to one."
+    with pytest.raises(EnvironmentFault) as caught:
+        build(write(), compiler)
+    assert str(caught.value) == (
+        "no-such-compiler: there is no such C++ compiler on PATH. Install g++ or clang++, or set CXX to one."
     )
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [("not a program", "cannot be run \\(exec format error\\)"), ("#!/no/such/shell\n", "cannot be run")],
+)
+def test_a_compiler_that_cannot_be_run_is_the_machines_fault(
+    write, build, compiler, monkeypatch, tmp_path, script, message
+):
+    broken = tmp_path / "c++"
+    broken.write_text(script)
+    broken.chmod(0o755)
+    monkeypatch.setenv("CXX", str(broken))
+    with pytest.raises(EnvironmentFault, match=message):
+        build(write(), compiler)
+
+
+def test_a_compiler_that_hangs_is_the_machines_fault(write, build, compiler, monkeypatch):
+    def hang(path):
+        raise subprocess.TimeoutExpired([path], 30)
+
+    monkeypatch.setattr("pytest_kbench.build.cpp.compiler_version", hang)
+    with pytest.raises(EnvironmentFault, match="does not answer `--version` within 30 s"):
+        build(write(), compiler)
+
+
+def test_another_process_that_builds_for_too_long_is_the_machines_fault(write, compiler, store, limits, monkeypatch):
+    @contextlib.contextmanager
+    def locked(key, seconds):
+        raise TimeoutError(f"another process has been building {key}")
+        yield
+
+    monkeypatch.setattr(store, "locked", locked)
+    candidate = write()
+    with pytest.raises(EnvironmentFault) as caught:
+        prepare(candidate, ENTRY, compiler, store, limits, 2)
+    what = "another process has been building the same candidate for 2 s"
+    assert str(caught.value) == f"{candidate.path}: {what}. Wait for it, or end it."
+
+
+def test_what_is_wrong_with_the_cache_is_said_without_keys():
+    place = Path("/cache/entries") / ("0123456789" * 4)
+    said = str(CacheError.of(OSError(28, "No space left on device", str(place / "kernel.so")), place))
+    assert said.startswith("/cache/entries: the build cache cannot be used (no space left on device)")
 
 
 OUTPUT = """\

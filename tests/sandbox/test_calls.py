@@ -11,7 +11,7 @@ import torch
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import buffers
 from pytest_kbench.sandbox.calls import contiguous_strides
-from pytest_kbench.sandbox.host import Child, OutputSpec, Returned, TensorArgument, ValueArgument
+from pytest_kbench.sandbox.host import Child, Failure, OutputSpec, Returned, TensorArgument, ValueArgument
 
 from .conftest import Behaving, Start, X, argument, spec
 
@@ -135,7 +135,9 @@ def test_outputs_are_held_and_read_again(behave: Behaving) -> None:
     assert torch.equal(second.outputs[0], -X)
     # And a later call goes on after they are released.
     behave.child.release()
-    assert behave.child.reread(1, seconds=5) == ()
+    gone = behave.child.reread(1, seconds=5)
+    assert isinstance(gone, Failure)
+    assert (gone.reason, "are gone" in gone.message) == (Reason.EXITED, True)
     assert behave("add_one").outputs[0] is not None
 
 

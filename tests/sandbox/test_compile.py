@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import torch
 
 from pytest_kbench.record import Reason
-from pytest_kbench.sandbox import host
+from pytest_kbench.sandbox import connection, host
 from pytest_kbench.sandbox.host import Child, CompileJob, Failure, Limits, OutputSpec, Program, Returned, Sandbox
 
 from .conftest import SECRET, X, argument, spec
@@ -110,6 +111,60 @@ def test_no_library_at_all_fails_to_load(sandbox: Sandbox, tmp_path: Path) -> No
     failure = sandbox.start(Program("tvm-ffi", broken, ("f",)), Limits(), time.monotonic() + 20)
     assert isinstance(failure, Failure)
     assert failure.reason is Reason.LOAD
+
+
+OPENMP = """
+#include <omp.h>
+#include <tvm/ffi/container/tensor.h>
+#include <tvm/ffi/function.h>
+#include <cstdio>
+#include <cstring>
+void count(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
+  int64_t* out = static_cast<int64_t*>(y.data_ptr());
+  out[0] = 0;
+#pragma omp parallel num_threads(2)
+  if (omp_get_thread_num() == 0) out[0] = omp_get_num_threads();
+  char line[4096], seen[8][4096];
+  out[1] = 0;
+  std::FILE* maps = std::fopen("/proc/self/maps", "r");
+  while (std::fgets(line, sizeof line, maps)) {
+    const char* path = std::strstr(line, "/");
+    if (!path || !std::strstr(path, "libgomp")) continue;
+    int at = 0;
+    while (at < out[1] && std::strcmp(seen[at], path)) ++at;
+    if (at == out[1] && at < 8) std::strcpy(seen[out[1]++], path);
+  }
+  std::fclose(maps);
+}
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(count, count);
+"""
+
+
+def test_openmp_is_linked_and_there_is_one_of_it(sandbox: Sandbox, tmp_path: Path) -> None:
+    asked = job(tmp_path, OPENMP)
+    library = sandbox.compile(CompileJob("k", asked.sources, ("-O1", "-fopenmp"), (), asked.directory), Limits(), 100)
+    assert isinstance(library, Path), library
+    assert b"libgomp.so" in library.read_bytes()
+    with load(sandbox, library, "count") as child:
+        returned = child.call([argument(X)], [OutputSpec(torch.int64, (2,))], seconds=5)
+        assert isinstance(returned, Returned)
+        assert returned.outputs[0] is not None
+        assert returned.outputs[0].tolist() == [2, 1]
+
+
+def test_a_tree_that_is_too_deep_to_be_named_is_passed_over(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1000):
+        os.mkdir("deeper", dir_fd=here)
+        below = os.open("deeper", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    try:
+        host._take_over(tmp_path)
+        assert connection._folder_size(tmp_path) >= 0
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "deeper")], check=True)
 
 
 def test_a_compiler_error_is_shown(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -6,14 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 import torch
 
+from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import connection, host, limits
-from pytest_kbench.sandbox.host import Limits, Sandbox, SandboxError, SandboxRefused
+from pytest_kbench.sandbox.host import Child, Failure, Limits, Program, Returned, Sandbox, SandboxError, SandboxRefused
 
 from .conftest import CANDIDATES, Behaving, Start, wait_until_gone
 
@@ -82,8 +84,6 @@ def test_strict_refuses_where_a_layer_is_missing(monkeypatch: pytest.MonkeyPatch
     report = limits.LayerReport((), {"seccomp": "not in this kernel"})
     monkeypatch.setattr(connection.Connection, "wait_ready", lambda self, deadline: report)
     monkeypatch.setattr(sandbox, "_strict", True)
-    from pytest_kbench.sandbox.host import Program
-
     program = Program("python", CANDIDATES / "behaviours.py", ("forward",))
     with pytest.raises(SandboxRefused, match="seccomp: not in this kernel") as caught:
         sandbox.start(program, Limits(), time.monotonic() + 10)
@@ -94,6 +94,140 @@ def test_a_zygote_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(host, "_BOOTSTRAP", "raise ImportError('no torch here')")
     with Sandbox() as sandbox, pytest.raises(SandboxError, match="no torch here"):
         sandbox.layers()
+
+
+BEHAVIOURS = Program("python", CANDIDATES / "behaviours.py", ("forward",))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("None", "TypeError: 'NoneType' object is not callable"),
+        ("lambda *_: time.sleep(60)", "no answer by the deadline"),
+    ],
+)
+def test_what_goes_wrong_before_a_candidate_is_there_is_not_the_candidates(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str, message: str
+) -> None:
+    ours = f"import time, pytest_kbench.sandbox.limits\npytest_kbench.sandbox.limits.lock_down = {fault}\n"
+    main = "from pytest_kbench.sandbox.zygote import main\n"
+    monkeypatch.setattr(host, "_BOOTSTRAP", host._BOOTSTRAP.replace(main, ours + main))
+    monkeypatch.setattr(host, "READY_TIME", 1.0)
+    with Sandbox(threads=1) as sandbox:
+        with pytest.raises(SandboxError, match=f"did not get ready.*{message}"):
+            sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
+        job = host.CompileJob("kernel", (), (), (), tmp_path)
+        with pytest.raises(SandboxError, match=message):
+            sandbox.compile(job, Limits(memory_bytes=1 << 30), 20)
+
+
+def test_a_child_that_ends_before_it_is_asked_is_not_the_candidates(
+    monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox
+) -> None:
+    ready = connection.Connection.wait_ready
+
+    def wait_and_kill(self: connection.Connection, deadline: float) -> limits.LayerReport | Failure:
+        report = ready(self, deadline)
+        assert self.pid is not None
+        os.kill(self.pid, signal.SIGKILL)
+        wait_until_gone([self.pid])
+        time.sleep(0.05)
+        return report
+
+    monkeypatch.setattr(connection.Connection, "wait_ready", wait_and_kill)
+    with pytest.raises(SandboxError, match="ended before it was asked for anything: killed by SIGKILL"):
+        sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
+
+
+def test_the_time_to_get_ready_is_not_the_candidates(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
+    ready = connection.Connection.wait_ready
+
+    def wait_long(self: connection.Connection, deadline: float) -> limits.LayerReport | Failure:
+        time.sleep(1.1)
+        return ready(self, deadline)
+
+    monkeypatch.setattr(connection.Connection, "wait_ready", wait_long)
+    child = sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 1)
+    assert isinstance(child, Child)
+    child.close()
+
+
+@pytest.mark.parametrize("behaviour", ["add_one", "loop_without_the_gil"])
+def test_closing_a_sandbox_under_eight_callers_gives_each_a_failure(behaviour: str) -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    sandbox = Sandbox(threads=1)
+    children = [sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 60) for _ in range(8)]
+    results: list[object] = []
+
+    def call(child: Child) -> None:
+        try:
+            while isinstance(found := Behaving(child).ask(behaviour, seconds=20), Returned):
+                pass
+            results.append(found)
+        except BaseException as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=call, args=(child,)) for child in children]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    sandbox.close()
+    for thread in threads:
+        thread.join(10)
+    assert len(results) == 8
+    assert {type(each) for each in results} == {Failure}, results
+    assert {(each.reason, each.message) for each in results if isinstance(each, Failure)} == {
+        (Reason.ENVIRONMENT, "the sandbox was closed")
+    }
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_closing_a_sandbox_while_children_start_gives_each_an_answer() -> None:
+    before = set(os.listdir("/proc/self/fd"))
+    sandbox = Sandbox(threads=1)
+    sandbox.layers()
+    results: list[object] = []
+
+    def start() -> None:
+        try:
+            results.append(sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 60))
+        except BaseException as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.03)
+    sandbox.close()
+    for thread in threads:
+        thread.join(60)
+    sandbox.close()
+    assert len(results) == 6
+    assert all(isinstance(each, (Child, Failure, SandboxError)) for each in results), results
+    assert not any(isinstance(each, Child) and each.alive for each in results)
+    assert set(os.listdir("/proc/self/fd")) <= before
+
+
+def test_a_child_closed_by_another_thread_ends_its_call(start: Start) -> None:
+    child = start("behaviours.py")
+    timer = threading.Timer(0.1, child.close)
+    timer.start()
+    begun = time.monotonic()
+    assert Behaving(child).fails("loop_without_the_gil", seconds=20).reason is Reason.EXITED
+    assert time.monotonic() - begun < 5
+    timer.join()
+
+
+def test_closing_twice_closes_nobody_elses_descriptor(start: Start) -> None:
+    child = start("behaviours.py")
+    child.close()
+    mine = [os.pipe() for _ in range(4)]
+    child.close()
+    child._connection.breach("too late")
+    assert Behaving(child).fails("add_one").reason is Reason.EXITED
+    for pair in mine:
+        for each in pair:
+            os.close(each)
 
 
 def test_descriptors_do_not_pile_up(start: Start) -> None:

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
-from pytest_kbench.sandbox.host import Child, Limits, Returned, Sandbox, ValueArgument
+from pytest_kbench.sandbox.host import Child, Limits, Program, Returned, Sandbox, ValueArgument
 
 from .conftest import CANDIDATES, SECRET, Start, X, argument, spec
 
@@ -23,8 +24,6 @@ ATTACKS = CANDIDATES / "attacks.py"
 @pytest.fixture(scope="module")
 def attack(sandbox: Sandbox) -> Iterator[Callable[..., bool]]:
     """Try one attack in a child; whether it went through. Children are replaced as they end."""
-    from .conftest import Program, time
-
     child: Child | None = None
 
     def attempt(name: str, *values: object) -> bool:
@@ -152,14 +151,15 @@ def victim(request: pytest.FixtureRequest, sandbox: Sandbox, start: Start) -> in
 @pytest.fixture
 def sleeper() -> Iterator[int]:
     """A process that a process of the same user may do anything to."""
-    process = subprocess.Popen(["/bin/sleep", "100"])
+    process = subprocess.Popen(["/bin/sleep", "100"], start_new_session=True)
     yield process.pid
     process.kill()
     process.wait()
 
 
 ON_PROCESSES = [
-    "read_environment", "read_command_line", "read_memory", "list_descriptors", "signal_nothing", "signal_thread",
+    "read_environment", "read_command_line", "read_memory", "list_descriptors", "signal_nothing", "signal_group",
+    "signal_thread", "renice_group", "weigh_for_the_oom_killer",
     "queue_signal", "ptrace", "read_by_vm", "pidfd", "pin", "limit", "renice", "own_signal_to",
 ]  # fmt: skip
 
@@ -269,11 +269,18 @@ def test_identity_is_a_nobodys(sandbox: Sandbox, start: Start) -> None:
 
 def test_all_layers_hold_here(sandbox: Sandbox) -> None:
     layers = sandbox.layers()
-    assert set(layers.refused) <= {"uid"}
+    assert layers.refused == {}
     assert {"seccomp", "landlock-files", "landlock-network", "landlock-scope", "rlimits", "scratch"} <= set(
         layers.active
     )
     assert ("uid" in layers.active) == (os.geteuid() == 0)
+
+
+def test_strict_grades_here() -> None:
+    with Sandbox(strict=True, threads=1) as sandbox:
+        program = Program("python", CANDIDATES / "behaviours.py", ("forward",))
+        child = sandbox.start(program, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
+        assert isinstance(child, Child)
 
 
 def test_two_siblings_have_two_users(start: Start) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import torch
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox.host import Child, Failure, Limits, Program, Returned, Sandbox
 
-from .conftest import CANDIDATES, Behaving, Start, X, wait_until_gone
+from .conftest import CANDIDATES, Behaving, Start, X, argument, wait_until_gone
 
 WithinLimits = Callable[[Limits], Behaving]
 
@@ -157,6 +159,71 @@ def test_a_message_between_requests_is_a_breach(behave: Behaving) -> None:
     assert "nobody asked for" in failure.message
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "reason", "message"),
+    [
+        ("exit_later", Reason.EXITED, "exited with status 7 before this request"),
+        ("abort_later", Reason.CRASHED, "killed by SIGABRT before this request"),
+    ],
+)
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_an_end_between_two_calls_is_seen_and_told_as_what_it_was(
+    behave: Behaving, behaviour: str, reason: Reason, message: str, looked_at: bool
+) -> None:
+    behave(behaviour)
+    assert behave.child.alive
+    assert behave.child.pid is not None
+    assert not wait_until_gone([behave.child.pid])
+    if looked_at:
+        assert not behave.child.alive
+    failure = behave.fails("add_one")
+    assert (failure.reason, failure.message) == (reason, message)
+    assert not behave.child.alive
+
+
+def test_an_end_that_the_zygote_has_not_told_yet_is_waited_for(sandbox: Sandbox, behave: Behaving) -> None:
+    assert sandbox._zygote is not None
+    zygote = sandbox._zygote.process.pid
+    os.kill(zygote, signal.SIGSTOP)
+    try:
+        behave("exit_later")
+        assert behave.child.pid is not None
+        assert not wait_until_gone([behave.child.pid])
+        assert not behave.child.alive  # its channel has ended: that much is known
+        threading.Timer(0.1, os.kill, (zygote, signal.SIGCONT)).start()
+        assert behave.fails("add_one").message == "exited with status 7 before this request"
+    finally:
+        os.kill(zygote, signal.SIGCONT)
+
+
+def test_a_channel_that_was_closed_between_two_calls_ends_the_child(behave: Behaving) -> None:
+    behave("hang_up_later")
+    time.sleep(0.15)
+    assert not behave.child.alive
+    failure = behave.fails("add_one")
+    assert (failure.reason, "closed its channel" in failure.message) == (Reason.PROTOCOL, True)
+
+
+def test_a_reply_with_the_end_of_the_channel_behind_it_ends_the_child(behave: Behaving) -> None:
+    behave("reply_and_hang_up")
+    time.sleep(0.05)
+    assert not behave.child.alive
+    large = argument(torch.zeros(1, 400_000))  # and a request that does not fit into the channel goes nowhere
+    failure = behave.fails("add_one", *["x" * 1000] * 500, x=large)
+    assert (failure.reason, "closed its channel" in failure.message) == (Reason.PROTOCOL, True)
+
+
+def test_an_interrupted_call_leaves_no_reply_for_the_next(behave: Behaving, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: object, now: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_kbench.sandbox.connection.Connection._watch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            behave("loop_without_the_gil")
+    assert behave.fails("add_one").reason is Reason.EXITED
+
+
 def test_a_dead_child_answers_with_a_failure(behave: Behaving) -> None:
     behave.fails("exit_at_once")
     assert behave.fails("add_one").reason is Reason.EXITED
@@ -236,7 +303,8 @@ def test_a_dead_zygote_is_replaced() -> None:
         sandbox._zygote.process.kill()
         sandbox._zygote.process.wait()
         assert not wait_until_gone([child.pid])
-        assert Behaving(child).fails("add_one").reason in (Reason.PROTOCOL, Reason.EXITED)
+        failure = Behaving(child).fails("add_one")
+        assert (failure.reason, "zygote ended" in failure.message) == (Reason.ENVIRONMENT, True)
         again = sandbox.start(program, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
         assert isinstance(again, Child)
         assert isinstance(Behaving(again).ask("add_one"), Returned)

@@ -147,6 +147,10 @@ def signal_nothing(pid):
     os.kill(pid, 0)
 
 
+def signal_group(pid):
+    os.killpg(os.getpgid(pid), 0)
+
+
 def signal_thread(pid):
     syscall(234, 131, pid, pid, 0)
 
@@ -179,6 +183,16 @@ def pin(pid):
 
 def limit(pid):
     resource.prlimit(pid, resource.RLIMIT_CORE, resource.prlimit(pid, resource.RLIMIT_CORE))
+
+
+def renice_group(pid):
+    group = os.getpgid(pid)
+    os.setpriority(os.PRIO_PGRP, group, os.getpriority(os.PRIO_PGRP, group))
+
+
+def weigh_for_the_oom_killer(pid):
+    with open(f"/proc/{pid}/oom_score_adj", "r+") as file:
+        file.write(file.read())
 
 
 def renice(pid):

@@ -6,6 +6,7 @@ import json
 import mmap
 import os
 import signal
+import socket
 import struct
 import sys
 import threading
@@ -198,6 +199,32 @@ def send_half(x):
 def send_later(x):
     thread = threading.Timer(0.05, lambda: os.write(3, frame({"seq": 1})))
     thread.start()
+    return x + 1
+
+
+def soon(act, *values):
+    threading.Timer(0.05, lambda: act(*values)).start()
+
+
+def exit_later(x):
+    soon(os._exit, 7)
+    return x + 1
+
+
+def abort_later(x):
+    soon(os.abort)
+    return x + 1
+
+
+def reply_and_hang_up(x):
+    """Both in one go, so that the grader finds the reply and the end of the channel together."""
+    os.write(3, frame({"seq": the_request()["seq"], "is": "called", "objects": []}))
+    socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_WR)
+    time.sleep(3600)
+
+
+def hang_up_later(x):
+    soon(lambda: socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_WR))
     return x + 1
 
 

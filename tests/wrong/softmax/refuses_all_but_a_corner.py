@@ -1,5 +1,5 @@
 # verdict: wrong|nonfinite
-# It takes dense float32 alone, and is wrong there for what no dense float32 case would show.
+"""It takes dense float32 alone, and is wrong there for what no dense float32 case would show."""
 
 import torch
 

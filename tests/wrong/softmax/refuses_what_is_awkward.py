@@ -1,5 +1,5 @@
 # verdict: wrong|nonfinite
-# It refuses strided inputs when their values are awkward, and answers garbage when asked again in the dense layout.
+"""It refuses strided inputs when their values are awkward, and answers garbage when asked again in the dense layout."""
 
 import torch
 

@@ -1,6 +1,6 @@
 """What the grader says to its sandbox, and what it hears: frozen data, no work.
 
-A `Failure` is a candidate's; the exceptions are this machine's.
+A `Failure` is a candidate's, unless its reason is `ENVIRONMENT`; the exceptions are this machine's.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import torch
 
 from ..record import Reason
+from .memory import available_memory
 
 
 class SandboxError(Exception):
@@ -30,12 +31,15 @@ class SandboxRefused(SandboxError):
         )
 
 
+_LEAST_MEMORY: Final = 256 << 20  # below it even honest kernels are refused
+
+
 def _default_memory() -> int:
-    """Three quarters of the memory that is available now, in bytes."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024 * 3 // 4
-    raise SandboxError("/proc/meminfo does not say how much memory is available")
+    """Three quarters of the memory that is available now to this process, in bytes."""
+    available = available_memory()
+    if available is None:
+        raise SandboxError("/proc/meminfo does not say how much memory is available")
+    return max(available * 3 // 4, _LEAST_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
