@@ -49,8 +49,7 @@ class Expression:
     @property
     def names(self) -> tuple[str, ...]:
         """The dimensions it mentions, each once, in order of appearance."""
-        found = (node.id for node in ast.walk(self._tree()) if isinstance(node, ast.Name) and node.id not in _CALLS)
-        return tuple(dict.fromkeys(found))
+        return _names(self.text)
 
     def __call__(self, dims: Mapping[str, int]) -> int:
         """The value for these dimensions: an integer (truth values are 0 and 1)."""
@@ -77,6 +76,12 @@ def _parse(text: str) -> ast.Expression:
         return ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise ExpressionError(f"{text!r} is not an expression over dimensions") from None
+
+
+@cache
+def _names(text: str) -> tuple[str, ...]:
+    found = (node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name) and node.id not in _CALLS)
+    return tuple(dict.fromkeys(found))
 
 
 def _check(node: ast.AST, text: str) -> None:

@@ -8,6 +8,7 @@ own conditioning, which is how far shaken lies from golden.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,7 @@ ANYTHING: Final = FINITE | NAN | POSITIVE | NEGATIVE
 _GROUP: Final = 32  # fewest elements whose errors are pooled, so that one lucky element decides nothing
 _WINDOW: Final = 64  # elements pooled where a whole tensor would be the only group
 _STEP: Final = 1.5  # units that a shaken value is moved by at most, and one third of that at least
+_STEPS: Final = 1_000_003  # a prime, so that rows of no width meet the same steps again and again
 _LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: few draws may all be lucky ones
 # What summing n terms in any order may lose, in units of the accumulator's last place; calibrated by simulation.
 _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
@@ -143,11 +145,19 @@ def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> No
 
     Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.
     """
-    device = values.device if generator is None else generator.device
     with _disable_current_modes():  # or `shake`, called under `Shaking`, would be shaken itself
-        step = torch.rand(values.shape, generator=generator, device=device, dtype=torch.float64).sub_(0.5)
-        step.mul_(2.0).add_(step.sign().mul_(0.5))
-        values.mul_(step.to(values.device).mul_(unit).add_(1.0))
+        factors, count = _factors(values.device, unit), values.numel()
+        if count >= len(factors):
+            factors = factors.repeat(count // len(factors) + 2)
+        start = int(torch.randint(len(factors) - count, (1,), generator=generator))
+        values.mul_(factors[start : start + count].view(values.shape))
+
+
+@functools.cache
+def _factors(device: torch.device, unit: float) -> Tensor:
+    """Random factors to begin anywhere in: drawing new ones for every operation would cost more than the operation."""
+    step = torch.rand(_STEPS, generator=torch.Generator().manual_seed(0), dtype=torch.float64).sub_(0.5)
+    return step.mul_(2.0).add_(step.sign().mul_(0.5)).mul_(unit).add_(1.0).to(device)
 
 
 def norm(values: Tensor) -> float:
