@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -94,6 +95,7 @@ class Grader:
     @contextmanager
     def _bench(self, task: Task, candidate: Candidate, settings: Settings) -> Iterator[Bench]:
         """Lend a bench to one caller at a time; an idle one of the same task and sources is used again."""
+        self._sandbox.check_process()
         key = (task.function.__name__, str(candidate.path), fingerprint(candidate), repr(settings))
         with self._lock:
             bench = self._idle.pop(key, None) or Bench(task, candidate, settings, self._sandbox, self._store)
@@ -106,6 +108,7 @@ class Grader:
         if not bench.built:
             bench.close()  # the machine may have changed when it is tried again
             return
+        bench.rest()
         with self._lock:
             spare = self._idle.pop(key, None)
             self._idle[key] = bench
@@ -159,7 +162,7 @@ def _grader_for(settings: Settings | None) -> Grader:
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         raise TypeError(f"settings={settings!r}: make them with Settings(...)")
-    key = (settings.strict_sandbox, settings.threads, settings.cache)
+    key = (settings.strict_sandbox, settings.threads, settings.cache, os.getpid())
     with _graders_lock:
         if key not in _graders:
             _graders[key] = Grader(settings)
@@ -182,8 +185,8 @@ def grade(
     The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
 
     Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`
-    for a text that is no case, `EnvironmentFault` where nothing can be built or kept, and `SandboxError` where no child can be
-    locked up as `settings.strict_sandbox` asks.
+    for a text that is no case, `EnvironmentFault` where nothing can be built or kept, and `SandboxError` where no child
+    can be locked up as `settings.strict_sandbox` asks.
 
     >>> verdict = grade("tasks/softmax.py", "candidates/softmax/naive.cpp")  # doctest: +SKIP
     >>> verdict.outcome  # doctest: +SKIP

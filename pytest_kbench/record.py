@@ -30,7 +30,7 @@ class Reason(enum.StrEnum):
     UNSUPPORTED = "unsupported"  # a clean refusal: of a layout or dtype (skipped), of a shape or value (failed)
     CRASHED = "crashed"  # killed by a signal: segmentation fault, abort, illegal instruction
     EXITED = "exited"  # the process ended itself
-    TIMEOUT = "timeout"  # no answer by the deadline
+    TIMEOUT = "timeout"  # no answer in time
     MEMORY = "memory"  # asked for, or used, more memory than it may
     FLOOD = "flood"  # wrote more output than anybody can read
     PROTOCOL = "protocol"  # a message that is malformed, oversized, forged or out of turn

@@ -10,7 +10,9 @@ import pytest
 from pytest_kbench import Grader, Settings
 
 ROOT = Path(__file__).parent.parent
-BLOCKS = re.findall(r"```(?:cpp|python)\n(?:#|//) ((?:tasks|candidates)/\S+?):?(?: .*)?\n(.*?)```", (ROOT / "README.md").read_text(), re.S)  # fmt: skip
+NAMED_BLOCK = r"```(?:cpp|python)\n((?:#|//) ((?:tasks|candidates)/[\w/.]+).*?)```"
+BLOCKS = [(name, text) for text, name in re.findall(NAMED_BLOCK, (ROOT / "README.md").read_text(), re.S)]
+NAMES = ["candidates/softmax/mine.py", "candidates/softmax/mine.cpp", "tasks/rms_norm.py"]
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +26,7 @@ def project(tmp_path_factory):
 
 
 def test_there_are_a_task_and_two_candidates():
-    assert [name for name, _ in BLOCKS] == ["candidates/softmax/mine.py", "candidates/softmax/mine.cpp", "tasks/rms_norm.py"]  # fmt: skip
+    assert [name for name, _ in BLOCKS] == NAMES
 
 
 @pytest.mark.parametrize("name", ["mine.py", "mine.cpp"])

@@ -83,7 +83,14 @@ class Bench:
     def serve(self, task: Task) -> None:
         """Grade for this task from now on: the same child, another reference."""
         self.task = task
+        if self._child is not None:
+            self._child.resume()
         self._taken.clear()
+
+    def rest(self) -> None:
+        """Nobody grades for now: what the candidate left running in its child stands still until the next `serve`."""
+        if self._child is not None:
+            self._child.pause()
 
     def close(self) -> None:
         """End the child, if one runs, and the thread that waits for it."""

@@ -121,6 +121,14 @@ class Child:
         """Its process id."""
         return self._connection.pid
 
+    def pause(self) -> None:
+        """Stop it and all that it started: no processor time is used until `resume`, or until it is asked again."""
+        self._connection.pause()
+
+    def resume(self) -> None:
+        """Let it go on after `pause`."""
+        self._connection.resume()
+
     def call(
         self,
         arguments: Sequence[TensorArgument | ValueArgument],

@@ -15,6 +15,7 @@ import importlib.util
 import linecache
 import os
 import random
+import re
 import signal
 import socket
 import sys
@@ -39,6 +40,9 @@ MOST_FRAMES = 20
 
 _MEMORY_SIGNS = ("can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # as they are before any candidate is there
+_MOST_NAMES = 10
 
 Message = dict[str, Any]
 
@@ -147,7 +151,11 @@ class LoadedCandidate:
             if callable(function):
                 self._function = function
                 return {"is": "loaded", "entry_point": name}
-        raise _NoEntryPoint(f"it has no function named {' or '.join(request['entry_points'])}")
+        said = _no_entry_point(request["entry_points"], _functions_of(self._module, self._path))
+        if self._destination_passing:
+            name = request["entry_points"][0]
+            said += f"; export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});"
+        raise _NoEntryPoint(said)
 
     def call(self, request: Message) -> Mapping[str, object]:
         """Call the entry point and describe (destination passing: has filled) what comes back."""
@@ -227,6 +235,26 @@ def _unbent(
     )
 
 
+def _functions_of(module: object, path: str) -> list[str]:
+    """Names of the functions that a candidate has: of a module its own, of a library what it exports by tvm-ffi."""
+    if not isinstance(module, ModuleType):
+        exported = re.findall(rb"(?<=\0)__tvm_ffi_([A-Za-z]\w*)(?=\0)", Path(path).read_bytes())
+        return sorted({name.decode() for name in exported})
+    held = [(str(name), value) for name, value in list(vars(module).items()) if callable(value)]
+    return [
+        name
+        for name, value in held
+        if not name.startswith("_") and str(getattr(value, "__module__", "")).partition(".")[0] == MODULE_NAME
+    ]
+
+
+def _no_entry_point(wanted: Sequence[str], found: Sequence[str]) -> str:
+    names = ", ".join(_bounded(name, 80) for name in found[:_MOST_NAMES]) or "none at all"
+    if len(found) > _MOST_NAMES:
+        names += f" and {len(found) - _MOST_NAMES} more"
+    return f"it has no function named {' or '.join(wanted)}; it has {names}"
+
+
 def import_candidate(path: Path) -> ModuleType:
     """Import a `.py` file, or a folder with an `__init__.py`, under a name that says nothing."""
     package = path.is_dir()
@@ -253,7 +281,7 @@ def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.T
     with torch._C.DisableTorchFunctionSubclass():
         strided = value.layout is torch.strided
         callables = [_bounded(str(name), 200) for name, held in list(value.__dict__.items())[:100] if callable(held)]
-        if type(value) is not torch.Tensor:
+        if not any(type(value) is each for each in _PLAIN):
             callables.insert(0, _type_name(value))
         return {
             "kind": "tensor" if strided else f"{value.layout} tensor",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import socket
@@ -22,15 +23,20 @@ from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer
 from .limits import LayerReport
-from .memory import private_memory, proportional_memory, resident_memory, tree_of
-from .outcome import Failure, Limits, SandboxError
+from .memory import machine_memory, private_memory, proportional_memory, resident_memory, tree_of
+from .outcome import Failure, Limits, SandboxError, same_process
 
 DEATH_WAIT: Final = 0.08  # seconds that a request waits for a killed tree's end to be told
 GRACE: Final = 0.5  # seconds between the end of a channel and the end of its process
 WATCH: Final = 0.05  # seconds between looks at a waiting child's memory
 SCRATCH_WATCH: Final = 0.5  # seconds between looks at a scratch folder that is no tmpfs
+BUILD_WATCH: Final = 0.1  # seconds between looks at what a compiler has written
+LEAST_LEFT: Final = 256 << 20  # bytes of the machine's memory, below which a child that is waited for is ended
 NEAR_LIMIT: Final = 0.7  # of its memory: a child killed by SIGKILL above this ran out of it
-_OUR_FOLDER: Final = f'File "{Path(__file__).parent}'
+_OURS: Final = re.compile(  # what faulthandler says beside the candidate's own frames
+    rf'^(Fatal Python error: |Extension modules: |  File "({re.escape(str(Path(__file__).parent))}|<stdin>"))'
+)
+_THREAD: Final = re.compile(r"^((Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$")
 FDS_PER_MESSAGE: Final = 100
 LONGEST_MESSAGE: Final = 2000
 LONGEST_DETAIL: Final = 64_000
@@ -95,8 +101,22 @@ class Output:
         omitted = self.count - len(self._head) - len(self._tail)
         head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
         middle = f"\n[... {omitted} bytes left out ...]\n" if omitted else ""
-        lines = (head + middle + tail).split("\n")
-        return printable("\n".join(line for line in lines if _OUR_FOLDER not in line))  # faulthandler names our frames
+        return printable(_without_ours(head + middle + tail))
+
+
+def _without_ours(text: str) -> str:
+    """The text without what faulthandler says of this package, and of the interpreter in general."""
+    lines = text.split("\n")
+    kept = [line for line in lines if not _OURS.match(line)]
+    if len(kept) == len(lines):
+        return text
+    framed = [*kept[1:], ""]
+    said = [
+        "Most recent call first:" if _THREAD.match(line) else line
+        for line, following in zip(kept, framed, strict=True)
+        if not _THREAD.match(line) or following.startswith("  File ")
+    ]
+    return re.sub(r"\n{2,}", "\n", "\n".join(said)).lstrip("\n")
 
 
 R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Built)
@@ -110,7 +130,8 @@ class Connection:
     given to somebody else, while it is waited on.
     """
 
-    def __init__(self, ends: Ends, limits: Limits, zygote: int, scratch: Path) -> None:
+    def __init__(self, ends: Ends, limits: Limits, zygote: int, scratch: Path, built: Sequence[Path] = ()) -> None:
+        self._creator = os.getpid()
         self._channel = ends.channel
         self._channel.setblocking(False)
         self._status = ends.status
@@ -119,6 +140,7 @@ class Connection:
         self._limits = limits
         self._zygote = zygote
         self._scratch = scratch
+        self._built = built
         self._inbox = wire.Inbox()
         self._told = wire.Inbox()
         self._news = select.poll()
@@ -136,6 +158,8 @@ class Connection:
         self._resident = resident_memory(zygote)
         self._next_watch = 0.0
         self._next_scratch_watch = 0.0
+        self._next_build_watch = 0.0
+        self._paused = False
         self._asked = False  # whether code of a candidate may have run
         self._hung_up = False
         self._unmade: str | None = None  # why the zygote could not make the child
@@ -149,6 +173,7 @@ class Connection:
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
         """Have the descriptors to oneself; afterwards they are closed, if the child was killed meanwhile."""
+        same_process(self._creator)
         try:
             with self._use:
                 yield
@@ -185,6 +210,7 @@ class Connection:
                 return self._last_word
             if self._inbox.pending:
                 return self._fail(Reason.PROTOCOL, EARLY)
+            self.resume()
             self._output.start()
             self._asked = True
             reply = self._wait(seq, [] if self._hung_up else frames, deadline)
@@ -215,6 +241,7 @@ class Connection:
 
     def poll(self) -> bool:
         """Whether it can be asked. Notices, without waiting, that it ended or closed its channel meanwhile."""
+        same_process(self._creator)
         if self.alive and self._use.acquire(blocking=False):
             try:
                 self._look()
@@ -223,6 +250,25 @@ class Connection:
                 if not self.alive:
                     self._release(0.0)
         return self.alive and not self._hung_up
+
+    def pause(self) -> None:
+        """Stop it, and all of its group, until `resume` or the next request. It can be killed all the same."""
+        if self.poll():
+            self._paused = True
+            self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on, if it was paused."""
+        same_process(self._creator)
+        if self._paused:
+            self._paused = False
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        with self._kill_lock:
+            if self.alive and self.ended is None and self.pid is not None:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(self.pid, number)
 
     def _look(self) -> None:
         """Take in what came since the last request: the child's end, output, messages, the end of its channel."""
@@ -255,7 +301,7 @@ class Connection:
         while True:
             now = time.monotonic()
             if now >= deadline:
-                return self._fail(Reason.TIMEOUT, "no answer by the deadline")
+                return self._fail(Reason.TIMEOUT, f"no answer within {round(deadline - begun, 2):g} s")
             if broken_at is not None and now >= broken_at + GRACE:
                 return self._fail(Reason.PROTOCOL, f"{BROKE}it closed its channel and went on")
             if now >= self._next_watch:
@@ -360,6 +406,15 @@ class Connection:
         self._peak = max(self._peak, used)
         if used > allowed:
             return self._fail(Reason.MEMORY, f"used {_size(used)} of memory, {_size(allowed)} are allowed")
+        left = machine_memory()
+        if left is not None and left < LEAST_LEFT:
+            return self._fail(
+                Reason.MEMORY, f"the machine has {_size(left)} of memory left, of which it used {_size(used)} itself"
+            )
+        if self._built and now >= self._next_build_watch:
+            self._next_build_watch = now + BUILD_WATCH
+            if sum(map(_folder_size, self._built)) > self._limits.build_bytes:
+                return self._fail(Reason.MEMORY, f"wrote more than {_size(self._limits.build_bytes)} to disk")
         if self.watched_scratch and now >= self._next_scratch_watch:
             self._next_scratch_watch = now + SCRATCH_WATCH
             held = _folder_size(self._scratch / str(self.pid))
@@ -421,12 +476,15 @@ class Connection:
 
         While another thread waits for a reply, this one does not wait at all; that one gets a `Failure`.
         """
-        self._kill()
-        self._release(wait)
+        if os.getpid() == self._creator:
+            self._kill()
+            self._release(wait)
 
     def abandon(self, why: str) -> None:
         """Kill the whole tree, from any thread, for a reason that is not the candidate's. `close` comes later."""
         with self._kill_lock:
+            if os.getpid() != self._creator:
+                return
             if self.alive:
                 self._last_word = Failure(Reason.ENVIRONMENT, why)
             self._kill()

@@ -25,6 +25,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -46,6 +47,7 @@ from .outcome import (
     SandboxRefused,
     TensorArgument,
     ValueArgument,
+    same_process,
 )
 
 __all__ = [
@@ -63,6 +65,8 @@ _ENVIRONMENT: Final = (
     "CC", "CXX", "MAX_JOBS", "TVM_FFI_GPU_BACKEND", "TVM_FFI_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST",
 )  # fmt: skip
 
+_PRELOADED: Final = ("numpy", "torch", "tvm_ffi")
+
 # The zygote's program comes through its standard input, so that its arguments say nothing to a child. The package is
 # found by its place, not by a search path: a project's root must not be on a child's.
 _BOOTSTRAP: Final = """
@@ -70,6 +74,7 @@ import sys, types
 package = types.ModuleType("pytest_kbench")
 package.__path__ = [{place!r}]
 sys.modules["pytest_kbench"] = package
+sys.path += [each for each in {paths!r} if each not in sys.path]
 from pytest_kbench.sandbox.zygote import main
 main({control}, {grader}, {scratch!r})
 """
@@ -92,7 +97,7 @@ class _Zygote:
                 raise SandboxError(f"the zygote cannot be started: {error}") from error
             self._wait_ready()
             undo.pop_all()
-        self._end = weakref.finalize(self, _end_zygote, self.control, self.process, self.scratch)
+        self._end = weakref.finalize(self, _end_zygote, os.getpid(), self.control, self.process, self.scratch)
 
     def _launch(self, theirs: socket.socket, threads: int | None) -> subprocess.Popen[bytes]:
         program = _BOOTSTRAP.format(
@@ -100,6 +105,7 @@ class _Zygote:
             control=theirs.fileno(),
             grader=os.getpid(),
             scratch=str(self.scratch),
+            paths=_package_paths(),
         )
         process = subprocess.Popen(
             [sys.executable, "-P", "-"],
@@ -128,7 +134,7 @@ class _Zygote:
             with self.process.stderr as stderr:
                 said = stderr.read().decode("utf-8", "replace")
             self.process.wait()
-            raise SandboxError(f"the zygote did not start: {said[-4000:] or 'no word from it'}")
+            raise SandboxError(f"the zygote did not start: {_last_words(said)}")
         self.control.settimeout(None)
         assert self.process.stderr is not None
         self.process.stderr.close()
@@ -166,7 +172,11 @@ class _Zygote:
         self._end()
 
 
-def _end_zygote(control: socket.socket, process: subprocess.Popen[bytes], scratch: Path) -> None:
+def _end_zygote(creator: int, control: socket.socket, process: subprocess.Popen[bytes], scratch: Path) -> None:
+    if os.getpid() != creator:
+        return  # in a fork: all of this is the creator's
+    with contextlib.suppress(OSError):
+        control.shutdown(socket.SHUT_RDWR)  # a fork may hold a copy of the descriptor
     control.close()
     try:
         process.wait(timeout=10)
@@ -174,6 +184,27 @@ def _end_zygote(control: socket.socket, process: subprocess.Popen[bytes], scratc
         process.kill()
         process.wait()
     shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _package_paths() -> list[str]:
+    """Where this process found what the zygote imports: PYTHONPATH, which may name a project, is not passed on."""
+    found = []
+    for name in _PRELOADED:
+        spec = PathFinder.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            found.append(str(Path(spec.origin).parents[1].absolute()))
+    return list(dict.fromkeys(found))
+
+
+def _last_words(said: str) -> str:
+    """What a zygote that ended said, as one line."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["no word from it"]
+    if "No module named" not in lines[-1]:
+        return lines[-1][:1000]
+    return (
+        f"{lines[-1][:1000]}; {sys.executable} must find it without PYTHONPATH, of which only the folders of numpy, "
+        "torch and tvm_ffi are passed on"
+    )
 
 
 def _zygote_environment(threads: int | None) -> dict[str, str]:
@@ -186,6 +217,7 @@ def _zygote_environment(threads: int | None) -> dict[str, str]:
     environment.update(
         OMP_WAIT_POLICY="passive", OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, OPENBLAS_NUM_THREADS="1",
         PYTHONDONTWRITEBYTECODE="1", HOME="/nonexistent",
+        PYTORCH_NVML_BASED_CUDA_CHECK="1",  # tvm-ffi asks on import whether there is CUDA, which must not start it here
         PATH=os.pathsep.join([environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
     )  # fmt: skip
     if site.ENABLE_USER_SITE and site.USER_BASE:
@@ -204,6 +236,7 @@ class Sandbox:
     def __init__(self, *, strict: bool = False, threads: int | None = None) -> None:
         self._strict = strict
         self._threads = threads
+        self._creator = os.getpid()
         self._lock = threading.Lock()
         self._zygote: _Zygote | None = None
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
@@ -216,6 +249,10 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def check_process(self) -> None:
+        """Raises `SandboxError` in a fork of the process that made this: it cannot be used there."""
+        same_process(self._creator)
 
     def layers(self) -> LayerReport:
         """Which layers of the lock-down hold on this machine; found out with a child, once."""
@@ -287,8 +324,10 @@ class Sandbox:
     def close(self) -> None:
         """Kill all children and end the zygote. From any thread: others that wait for a child get a `Failure`.
 
-        The sandbox can be used again: it starts another zygote.
+        The sandbox can be used again: it starts another zygote. In a fork of its process this does nothing.
         """
+        if os.getpid() != self._creator:
+            return
         with self._lock:
             zygote, self._zygote = self._zygote, None
             connections = list(self._connections)
@@ -311,6 +350,7 @@ class Sandbox:
         return connection.request(operation, body, time.monotonic() + seconds, expected)
 
     def _connect(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Connection:
+        self.check_process()
         with self._lock:
             if self._zygote is not None and not self._zygote.alive:
                 self._zygote.close()
@@ -326,9 +366,10 @@ class Sandbox:
                 processes=limits.processes,
                 file_bytes=limits.file_bytes,
                 scratch_bytes=limits.scratch_bytes,
+                address_bytes=limits.address_bytes,
                 threads=limits.threads or self._threads,
             )
-            connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch)
+            connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch, writable)
             self._connections.add(connection)
         return connection
 

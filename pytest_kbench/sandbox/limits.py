@@ -54,6 +54,7 @@ class Policy:
     processes: int = 256
     file_bytes: int = 1 << 30
     scratch_bytes: int = 512 << 20
+    address_bytes: int | None = None
     open_files: int = 1024
     threads: int | None = None
 
@@ -195,7 +196,8 @@ class _Progress:
 
 
 def _set_rlimits(policy: Policy, own_processes: bool) -> None:
-    already = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    sizes = [int(each) * resource.getpagesize() for each in Path("/proc/self/statm").read_text().split()]
+    mapped, already = sizes[0], sizes[5]
     wanted = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_FSIZE: policy.file_bytes,
@@ -206,6 +208,8 @@ def _set_rlimits(policy: Policy, own_processes: bool) -> None:
         resource.RLIMIT_MSGQUEUE: 0,
         resource.RLIMIT_MEMLOCK: 1 << 20,
     }
+    if policy.address_bytes is not None:
+        wanted[resource.RLIMIT_AS] = policy.memory_bytes + policy.address_bytes + mapped
     if own_processes:
         wanted[resource.RLIMIT_NPROC] = policy.processes
     for limit, value in wanted.items():

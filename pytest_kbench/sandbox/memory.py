@@ -111,13 +111,27 @@ def resident_memory(pid: int) -> int:
         return 0
 
 
+def machine_memory() -> int | None:
+    """Bytes that are left on the whole machine; `None` where it does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _said(text: str, key: str) -> int:
+    """Bytes of one row of a file like /proc/self/status."""
+    return int(text.partition(f"{key}:")[2].split()[0]) * 1024
+
+
 def private_memory(pid: int) -> int:
-    """Bytes of a process's anonymous and shared memory that are in use; pages of a file do not count."""
+    """Bytes of a process's anonymous and shared memory that are in use, and of its page tables; pages of a file do not
+    count."""
     try:
         _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
         status = Path(f"/proc/{pid}/status").read_text()
-        shmem = int(status.partition("RssShmem:")[2].split()[0]) * 1024
-        return (int(resident) - int(shared)) * _PAGE + shmem
+        return (int(resident) - int(shared)) * _PAGE + _said(status, "RssShmem") + _said(status, "VmPTE")
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -126,6 +140,7 @@ def proportional_memory(pid: int) -> int | None:
     """The same, with shared pages divided among those who share them; `None` where it may not be read."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        return sum(int(text.partition(f"{key}:")[2].split()[0]) * 1024 for key in ("Pss_Anon", "Pss_Shmem"))
+        tables = _said(Path(f"/proc/{pid}/status").read_text(), "VmPTE")
+        return tables + sum(_said(text, key) for key in ("Pss_Anon", "Pss_Shmem"))
     except (OSError, ValueError, IndexError):
         return None

@@ -5,6 +5,7 @@ A `Failure` is a candidate's, unless its reason is `ENVIRONMENT`; the exceptions
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,12 @@ class SandboxRefused(SandboxError):
         )
 
 
+def same_process(creator: int) -> None:
+    """Raises `SandboxError` in a fork of the process `creator`: children and files are that one's."""
+    if os.getpid() != creator:
+        raise SandboxError("made before a fork; make another Grader in this process")
+
+
 _LEAST_MEMORY: Final = 256 << 20  # below it even honest kernels are refused
 
 
@@ -47,6 +54,8 @@ class Limits:
     """All bounded quantities of one child. Sizes are bytes; `processes` counts threads too.
 
     `memory_bytes` holds for private memory by RLIMIT_DATA, and for all memory of the child's tree by watching it.
+    `address_bytes` are what a process may map beyond it (RLIMIT_AS), which bounds its page tables; `None`: no limit, as
+    CUDA needs it. `build_bytes` are what a compiler may write to disk.
     `output_bytes` is what one request may write to stdout and stderr; of it `output_kept` are kept at either end.
     `threads` are torch's and OpenMP's in the child.
     """
@@ -55,6 +64,8 @@ class Limits:
     processes: int = 256
     file_bytes: int = 1 << 30
     scratch_bytes: int = 512 << 20
+    build_bytes: int = 1 << 30
+    address_bytes: int | None = 64 << 30
     output_bytes: int = 64 << 20
     output_kept: int = 8192
     threads: int | None = None

@@ -68,7 +68,11 @@ def system_paths() -> tuple[str, ...]:
     paths += site.getsitepackages()
     if site.ENABLE_USER_SITE:
         paths.append(site.getusersitepackages())
-    paths += [os.path.dirname(str(package.__file__)) for package in (numpy, torch, tvm_ffi)]
+    for package in (numpy, torch, tvm_ffi):
+        place = Path(str(package.__file__)).parent
+        paths.append(str(place))
+        if next(place.parent.glob("*.dist-info"), None) is not None:  # packages, and no project
+            paths.append(str(place.parent))
     paths.append(str(Path(__file__).parents[1]))
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):

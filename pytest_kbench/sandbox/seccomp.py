@@ -50,7 +50,7 @@ SYSCALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "setsid": (112, 157), "settimeofday": (164, 170), "shmget": (29, 194), "socket": (41, 198),
     "socketpair": (53, 199), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116), "tgkill": (234, 131),
     "tkill": (200, 130), "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, None),
-    "userfaultfd": (323, 282), "vhangup": (153, 58),
+    "userfaultfd": (323, 282), "vhangup": (153, 58), "vmsplice": (278, 75),
 }  # fmt: skip
 
 _REFUSED: Final = (
@@ -70,7 +70,7 @@ _REFUSED: Final = (
     "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "vhangup",
     # ways to talk, and memory that outlives or escapes its process
     "socket", "socketpair", "shmget", "semget", "msgget", "mq_open", "memfd_create", "memfd_secret", "inotify_init",
-    "inotify_init1",
+    "inotify_init1", "vmsplice",  # which keeps pages in pipes that are counted nowhere
     # what landlock does not see: owners and attributes of files that it does not even let be opened
     "chown", "lchown", "fchown", "fchownat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr",
     "lremovexattr", "fremovexattr", "removexattrat", "file_setattr",

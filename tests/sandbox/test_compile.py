@@ -203,6 +203,23 @@ def test_a_build_has_a_deadline(sandbox: Sandbox, tmp_path: Path) -> None:
     assert time.monotonic() - begun < 1
 
 
+def test_a_build_may_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path) -> None:
+    source = 'asm(".data\\n.fill 500000000,1,7\\n");\n'
+    failure = sandbox.compile(job(tmp_path, source), Limits(build_bytes=16 << 20), 100)
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.message) == (Reason.MEMORY, "wrote more than 16 MiB to disk")
+
+
+def test_a_library_without_the_entry_point_is_told_what_it_exports_and_how(sandbox: Sandbox, library: Path) -> None:
+    failure = sandbox.start(Program("tvm-ffi", library, ("relu", "forward")), Limits(), time.monotonic() + 20)
+    assert isinstance(failure, Failure)
+    assert failure.reason is Reason.BINDING
+    assert failure.message == (
+        "it has no function named relu or forward; it has add_one, nothing, refuse, too_far; "
+        "export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC(relu, relu);"
+    )
+
+
 def test_an_artefact_must_be_a_file_in_its_directory(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()

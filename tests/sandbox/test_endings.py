@@ -92,8 +92,26 @@ def test_strict_refuses_where_a_layer_is_missing(monkeypatch: pytest.MonkeyPatch
 
 def test_a_zygote_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "_BOOTSTRAP", "raise ImportError('no torch here')")
-    with Sandbox() as sandbox, pytest.raises(SandboxError, match="no torch here"):
+    with (
+        Sandbox() as sandbox,
+        pytest.raises(SandboxError, match=r"^the zygote did not start: ImportError: no torch here$"),
+    ):
         sandbox.layers()
+    monkeypatch.setattr(host, "_BOOTSTRAP", "import torch_that_is_not_there")
+    with Sandbox() as sandbox, pytest.raises(SandboxError, match=r"'torch_that_is_not_there'; .* PYTHONPATH") as caught:
+        sandbox.layers()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_zygote_finds_what_only_pythonpath_led_the_grader_to(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    package = tmp_path / "only_here"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(host, "_PRELOADED", ("only_here",))
+    monkeypatch.setattr(host, "_BOOTSTRAP", host._BOOTSTRAP.replace("\nmain(", "\nimport only_here\nmain("))
+    with Sandbox(threads=1) as sandbox:
+        assert sandbox.layers().active
 
 
 BEHAVIOURS = Program("python", CANDIDATES / "behaviours.py", ("forward",))
@@ -103,7 +121,7 @@ BEHAVIOURS = Program("python", CANDIDATES / "behaviours.py", ("forward",))
     ("fault", "message"),
     [
         ("None", "TypeError: 'NoneType' object is not callable"),
-        ("lambda *_: time.sleep(60)", "no answer by the deadline"),
+        ("lambda *_: time.sleep(60)", "no answer within 1 s"),
     ],
 )
 def test_what_goes_wrong_before_a_candidate_is_there_is_not_the_candidates(

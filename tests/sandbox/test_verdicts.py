@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from pytest_kbench.record import Reason
+from pytest_kbench.sandbox import connection
 from pytest_kbench.sandbox.host import Child, Failure, Limits, Program, Returned, Sandbox
 
 from .conftest import CANDIDATES, Behaving, Start, X, argument, wait_until_gone
@@ -101,6 +102,26 @@ def test_shared_memory_counts_although_no_rlimit_sees_it(behave_within: WithinLi
     assert "MiB are allowed" in failure.message
 
 
+def test_more_addresses_than_any_kernel_needs_are_refused(behave: Behaving) -> None:
+    assert behave.fails("map_sparsely", 512).reason is Reason.MEMORY
+    assert behave("add_one").outputs[0] is not None
+
+
+def test_page_tables_count_as_memory(behave_within: WithinLimits) -> None:
+    failure = behave_within(Limits(memory_bytes=64 << 20)).fails("map_sparsely", 60)
+    assert failure.reason is Reason.MEMORY
+    assert "64 MiB are allowed" in failure.message
+
+
+def test_a_child_is_ended_before_the_machine_has_no_memory_left(
+    behave: Behaving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "machine_memory", lambda: 100 << 20)
+    failure = behave.fails("loop_without_the_gil")
+    assert failure.reason is Reason.MEMORY
+    assert "the machine has 100 MiB of memory left" in failure.message
+
+
 def test_endless_output_is_a_flood_and_its_ends_are_kept(behave_within: WithinLimits) -> None:
     failure = behave_within(Limits(memory_bytes=1 << 30, output_bytes=1 << 20, output_kept=100)).fails("flood")
     assert failure.reason is Reason.FLOOD
@@ -115,6 +136,8 @@ def test_last_words_are_shown_without_terminal_commands(behave: Behaving) -> Non
     assert "\x1b" not in detail
     assert "in print_and_crash" in detail
     assert "sandbox/child.py" not in detail
+    for boilerplate in ("Fatal Python error", "Extension modules", "<stdin>", "0x"):
+        assert boilerplate not in detail
 
 
 def test_a_fork_bomb_is_bounded_and_leaves_nothing(behave_within: WithinLimits) -> None:
@@ -235,10 +258,20 @@ def test_a_dead_child_answers_with_a_failure(behave: Behaving) -> None:
     [
         ("import nonsense_that_is_not_there", Reason.LOAD, "ModuleNotFoundError"),
         ("def forward(:", Reason.LOAD, "SyntaxError"),
-        ("forward = 3", Reason.BINDING, "no function named forward"),
+        ("forward = 3", Reason.BINDING, "it has no function named forward; it has none at all"),
+        (
+            "import torch\nfrom torch import relu\ndef back(x): ...\nclass Net(torch.nn.Module): ...\ndef _x(): ...",
+            Reason.BINDING,
+            "it has no function named forward; it has back, Net",
+        ),
+        (
+            "\n".join(f"def f{i}(): ..." for i in range(25)),
+            Reason.BINDING,
+            "it has f0, f1, f2, f3, f4, f5, f6, f7, f8, f9 and 15 more",
+        ),
         ("import os; os._exit(0)", Reason.EXITED, "status 0"),
         ("raise SystemExit(0)", Reason.EXITED, "SystemExit"),
-        ("while True: pass", Reason.TIMEOUT, "deadline"),
+        ("while True: pass", Reason.TIMEOUT, "no answer within 1 s"),
         ("import os; os.abort()", Reason.CRASHED, "SIGABRT"),
         ("x = bytearray(1 << 34)", Reason.MEMORY, "MemoryError"),
         ("import os\nos.write(3, b'\\0\\0\\0\\2{}')\nimport time; time.sleep(9)", Reason.PROTOCOL, "protocol"),

@@ -64,6 +64,15 @@ def touch_shared(x):
         memory[start : start + (1 << 20)] = b"x" * (1 << 20)
 
 
+def map_sparsely(x, gigabytes):
+    """Touch one page in 2 MiB of a mapping that is only read: all of it is page tables."""
+    memory = mmap.mmap(-1, gigabytes << 30, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
+    memory.madvise(15)  # MADV_NOHUGEPAGE
+    for place in range(0, gigabytes << 30, 2 << 20):
+        memory[place]
+    time.sleep(9)
+
+
 def exit_at_once(x):
     os._exit(0)
 
