@@ -39,7 +39,7 @@ def test_its_candidates_pass(project, name):
 def test_its_task_grades_its_own_reference(project, tmp_path):
     source = (project / "tasks" / "rms_norm.py").read_text()
     copy = tmp_path / "copy.py"
-    copy.write_text(source[: source.index("\ntask = ")])
+    copy.write_text("import torch.nn.functional as F\n" + source[source.index("\ndef ") : source.index("\ntask = ")])
     with Grader(Settings(max_failures=1)) as grader:
         verdict = grader.grade(project / "tasks" / "rms_norm.py", copy)
     assert verdict.outcome == "passed", verdict.message

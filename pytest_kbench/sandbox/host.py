@@ -217,7 +217,8 @@ def _zygote_environment(threads: int | None) -> dict[str, str]:
     environment.update(
         OMP_WAIT_POLICY="passive", OMP_NUM_THREADS=count, MKL_NUM_THREADS=count, OPENBLAS_NUM_THREADS="1",
         PYTHONDONTWRITEBYTECODE="1", HOME="/nonexistent",
-        PYTORCH_NVML_BASED_CUDA_CHECK="1",  # tvm-ffi asks on import whether there is CUDA, which must not start it here
+        # On import tvm-ffi asks torch whether there is CUDA, which starts it; its adapters are for older torches.
+        TVM_FFI_DISABLE_TORCH_C_DLPACK="1",
         PATH=os.pathsep.join([environment.get("PATH", os.defpath), str(Path(sys.executable).parent)]),
     )  # fmt: skip
     if site.ENABLE_USER_SITE and site.USER_BASE:
