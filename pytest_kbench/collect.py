@@ -10,6 +10,7 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -204,9 +205,10 @@ def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Set
     """The command that grades just this case again, from the folder in which pytest was started."""
     start = item.config.invocation_params.dir
     path = item.path.relative_to(start) if item.path.is_relative_to(start) else item.path
-    option = item.config.option
+    option, given = item.config.option, item.config.invocation_params.args
     words = ["pytest", str(path), "--kbench", f"--kbench-candidate={planned.candidate.name}"]
-    words += [word for each in option.override_ini or () for word in ("-o", each)]
+    words += [word for pair in pairwise(given) if pair[0] == "-o" for word in map(str, pair)]
+    words += [str(each) for each in given if str(each).startswith("--override-ini=")]
     words += ["-c", str(option.inifilename)] if option.inifilename else []
     words += [f"--rootdir={option.rootdir}"] if option.rootdir else []
     words.append(f"--kbench-checks={planned.check}")

@@ -22,7 +22,7 @@ def named(path: Path) -> str:
 
 @pytest.fixture(scope="module")
 def grader():
-    with Grader(Settings(timeout=5.0, max_failures=1)) as grader:
+    with Grader(Settings(timeout=5.0, max_failures=1, memory=8 << 30)) as grader:
         yield grader
 
 

@@ -81,7 +81,8 @@ def system_paths() -> tuple[str, ...]:
     for compiler in (*_COMPILERS, os.environ.get("CXX", ""), os.environ.get("CC", "")):
         found = shutil.which(compiler) if compiler else None
         if found:
-            paths.append(os.path.dirname(os.path.realpath(found)))
+            folder = os.path.dirname(os.path.realpath(found))
+            paths += [folder, *_prefix(os.path.dirname(folder))]  # its own headers and libraries lie beside its bin
     home = _home()
     data = {sys.prefix, sys.base_prefix, home, "/usr", "/usr/local"}  # sysconfig's "data" is the prefix itself
     resolved = (os.path.realpath(path) for path in paths if path and path not in data)
