@@ -24,8 +24,8 @@ from .case import Case, NamedCase
 from .checks import build, contract, correct
 from .checks.bench import Bench
 from .formats import native
-from .options import Settings
-from .record import CheckName, Reason, Record, Verdict
+from .options import CheckName, Settings
+from .record import Reason, Record, Verdict
 from .sandbox.host import LayerReport, Sandbox, SandboxError
 from .task import Task
 

@@ -7,15 +7,16 @@ reproduce them.
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from .record import CHECKS, CheckName
+CheckName = Literal["build", "correct", "contract"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract")
 
 
 class OptionError(ValueError):
@@ -31,7 +32,7 @@ class Settings:
     """How to grade. Times are in seconds, memory in bytes; `None` leaves the choice to the part concerned."""
 
     checks: tuple[CheckName, ...] = CHECKS
-    seed: int = field(default_factory=lambda: secrets.randbits(64))
+    seed: int = field(default_factory=lambda: int.from_bytes(os.urandom(8)))
     tolerance: float | None = None
     timeout: float = 30.0
     build_timeout: float = 180.0
@@ -80,8 +81,7 @@ class Settings:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One command-line option. `field` is the field of `Settings` that it sets, if any."""
 
     flag: str

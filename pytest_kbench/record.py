@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-CheckName = Literal["build", "correct", "contract"]
-CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract")
+from .options import CheckName
 
 Status = Literal["passed", "failed", "skipped"]
 

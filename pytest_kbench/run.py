@@ -11,8 +11,8 @@ import pytest
 
 from .candidate import Candidate
 from .case import Case, NamedCase
-from .options import Settings
-from .record import CheckName, Reason, Record
+from .options import CheckName, Settings
+from .record import Reason, Record
 
 if TYPE_CHECKING:
     from .grader import Grader, Patience

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from ..case import Call, Case, CaseError, NamedCase
+from ..options import CheckName
 from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
-from ..record import CheckName, Comparison, Reason, Record, Status
+from ..record import Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..candidate import escaped
-from ..record import CHECKS, Reason, Record
+from ..options import CHECKS
+from ..record import Reason, Record
 
 STRIDED = ("transposed", "sliced", "expanded")
 LAYOUTS_OF = re.compile(r"layout\(([^)]*)\)")
