@@ -117,11 +117,11 @@ class TaskModule(pytest.Module):
             yield Broken.from_parent(self, name="task", problem=problem)
             return
         wanted = self.config.getoption("--kbench-candidate")
-        found = [each for each in find(candidates_folder(self.config) / task.name) if wanted in (None, each.path.name)]
+        where = run.candidates / task.name
+        found = [each for each in find(where) if wanted in (None, each.path.name)]
         yield from (self._broken(each) for each in found if isinstance(each, CandidateError))
         candidates = [each for each in found if isinstance(each, Candidate)]
         if not found:
-            where = candidates_folder(self.config) / task.name
             reason = f"no candidate in {where}" if where.is_dir() else f"no candidate: there is no folder {where}"
             yield Missing.from_parent(self, name="candidates", reason=reason)
         elif not task.graded_shapes(run.settings.device):
@@ -194,11 +194,6 @@ class Missing(TaskItem):
     def runtest(self) -> None:
         """Skip, saying why."""
         raise pytest.skip.Exception(self.reason, _use_item_location=True)
-
-
-def candidates_folder(config: pytest.Config) -> Path:
-    """Where candidates live: the ini option `kbench_candidates`, relative to the rootdir."""
-    return config.rootpath / str(config.getini("kbench_candidates"))
 
 
 def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Settings) -> str:

@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from .xdist import Seed
 
         settings, case = _settings(config)
-        config.pluginmanager.register(Session(config, Run(settings, case)), "kbench-session")
+        config.pluginmanager.register(Session(config, Run(settings, case, _candidates(config))), "kbench-session")
         if config.pluginmanager.hasplugin("xdist"):
             config.pluginmanager.register(Seed(settings.seed), "kbench-xdist")
 
@@ -91,4 +91,5 @@ def _lies_in(path: Path, folder: Path) -> bool:
 
 
 def _candidates(config: pytest.Config) -> Path:
+    """Where candidates live: the ini option `kbench_candidates`, relative to the rootdir."""
     return Path(os.path.realpath(config.rootpath / str(config.getini("kbench_candidates"))))

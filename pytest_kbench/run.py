@@ -41,9 +41,10 @@ FULL_FAILURES = 3
 class Run:
     """What a run's items share. The grader starts at the first case; torch is not imported before a task needs it."""
 
-    def __init__(self, settings: Settings, case: Case | None) -> None:
+    def __init__(self, settings: Settings, case: Case | None, candidates: Path) -> None:
         self.settings = settings
         self.case = case
+        self.candidates = candidates
         self._grader: Grader | None = None
         self._patience: dict[Path, Patience] = {}
         self._given_up: dict[Path, Planned] = {}

@@ -241,7 +241,6 @@ def test_triton_without_a_device_is_skipped(candidate):
 
 
 def test_strict_is_heard_from_python_too(candidate, monkeypatch):
-    monkeypatch.setattr(Sandbox, "_strict_refused", {"seccomp": "a test says so"}, raising=False)
     real = Sandbox.start
 
     def start(self, *args):
