@@ -16,8 +16,10 @@ import torch
 from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer, poison, same_bytes, tensor_over
-from .connection import Connection, one_line
+from .connection import Connection, Overtime
+from .kept import Kept
 from .outcome import Failure, OutputClaim, OutputSpec, Program, Returned, SandboxError, TensorArgument, ValueArgument
+from .output import one_line
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -87,14 +89,21 @@ def _write_through(target: torch.Tensor, values: torch.Tensor) -> None:
     target.copy_(values)
 
 
+def give_back(kept: Kept, connection: Connection, *, sound: bool) -> None:
+    """After a connection was closed: its child's folder is nobody's again."""
+    kept.take_back(ended=connection.ended is not None, asked=connection.unanswered, sound=sound)
+
+
 _SPARE_BYTES = 64 << 20  # of released buffers that are kept for later calls
 
 
 class Child:
     """One candidate, loaded in a process of its own. For one thread at a time."""
 
-    def __init__(self, connection: Connection, program: Program, entry_point: str) -> None:
+    def __init__(self, connection: Connection, program: Program, entry_point: str, kept: Kept | None = None) -> None:
         self.entry_point = entry_point
+        self.kept = kept
+        self._sound: bool | None = None  # whether a call came back
         self._connection = connection
         self._program = program
         self._slots: dict[int, _Slot] = {}
@@ -117,6 +126,11 @@ class Child:
         return self._connection.poll()
 
     @property
+    def sound(self) -> bool:
+        """Whether a call has come back."""
+        return self._sound is True
+
+    @property
     def pid(self) -> int | None:
         """Its process id."""
         return self._connection.pid
@@ -136,13 +150,15 @@ class Child:
         *,
         seconds: float,
         hold: int = 0,
+        overtime: float = 0.0,
     ) -> Returned | Failure:
         """Call the candidate once, and copy what it left.
 
-        `seconds` bound the call itself. Buffers are used again by position, so that a second call of the same layout
-        sees the same addresses with new values. Outputs of each `hold` number have buffers of their own, and can be
-        read again. Raises `ValueError` for an argument that does not fit its own storage, and for arguments whose
-        description is too long for a message; `SandboxError` where there is no memory to share.
+        `seconds` bound the call itself; `overtime` are further ones that it may spend on compiling. Buffers are used
+        again by position, so that a second call of the same layout sees the same addresses with new values. Outputs of
+        each `hold` number have buffers of their own, and can be read again. Raises `ValueError` for an argument that
+        does not fit its own storage, and for arguments whose description is too long for a message; `SandboxError`
+        where there is no memory to share.
         """
         started = time.monotonic()
         placed: list[_Placed] = []
@@ -163,13 +179,16 @@ class Child:
         }
         revealed = time.monotonic()
         try:
-            reply = self._connection.request("call", body, revealed + seconds, wire.Called, self._new)
+            reply = self._connection.request(
+                "call", body, revealed + seconds, wire.Called, self._new, Overtime(overtime, self._program.compiles)
+            )
         except wire.WireError as error:
             raise ValueError(f"the arguments cannot be sent: {error}") from error
         for buffer in self._new:
             buffer.close()
         self._new, self._drop = [], []
         answered = time.monotonic()
+        self._sound = self._sound or not isinstance(reply, Failure)
         if isinstance(reply, Failure):
             return reply
         if contradiction := self._contradiction(reply, arguments, len(outputs)):
@@ -208,6 +227,8 @@ class Child:
     def close(self) -> None:
         """Kill it, and all that it started."""
         self._connection.close()
+        if self.kept is not None:
+            give_back(self.kept, self._connection, sound=self._sound is not False)
         for buffer in self._new:
             buffer.close()
         self._new = []

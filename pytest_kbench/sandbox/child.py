@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import faulthandler
+import importlib.machinery
 import importlib.util
 import linecache
 import os
@@ -18,15 +19,15 @@ import random
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType, SimpleNamespace, TracebackType
 from typing import Any
 
 import torch
 import tvm_ffi
-import tvm_ffi.cpp
 
 from . import wire
 from .buffers import MappedBuffer, tensor_over
@@ -38,11 +39,16 @@ LONGEST_DETAIL = 16_000  # characters of a traceback
 LONGEST_COMPILER_OUTPUT = 64_000
 MOST_FRAMES = 20
 
+_USER = "candidate"
 _MEMORY_SIGNS = ("can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # as they are before any candidate is there
 _MOST_NAMES = 10
+_EXPORTS = {
+    "tvm-ffi": "export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});",
+    "torch": 'export one with m.def("{name}", &{name}); in its PYBIND11_MODULE or TORCH_LIBRARY',
+}
 
 Message = dict[str, Any]
 
@@ -68,7 +74,7 @@ def poison_free_memory() -> None:
 def prepare(threads: int | None) -> None:
     """Give a fresh fork its own threads, random state and surroundings. The working directory is its scratch."""
     scratch = os.getcwd()
-    os.environ.update(HOME=scratch, TMPDIR=scratch, USER="candidate", LOGNAME="candidate")
+    os.environ.update(HOME=scratch, TMPDIR=scratch, USER=_USER, LOGNAME=_USER)
     if threads is not None:
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             os.environ[name] = str(threads)
@@ -81,6 +87,18 @@ def prepare(threads: int | None) -> None:
         signal.signal(number, signal.SIG_DFL)  # tvm-ffi's own handler symbolises for seconds
     faulthandler.enable(all_threads=False)  # says where, and then dies of the same signal
     poison_free_memory()
+
+
+def compile_into(place: str) -> None:
+    """Tell whatever compiles where to put it, and to use no processes of its own for that: a fork takes none along."""
+    os.environ.update(
+        TORCHINDUCTOR_CACHE_DIR=f"{place}/inductor", TORCHINDUCTOR_COMPILE_THREADS="1",
+        TRITON_CACHE_DIR=f"{place}/triton", TORCH_EXTENSIONS_DIR=f"{place}/extensions",
+        TVM_FFI_CACHE_DIR=f"{place}/tvm-ffi", NUMBA_CACHE_DIR=f"{place}/numba",
+    )  # fmt: skip
+    with contextlib.suppress(OSError):  # inductor's precompiled header lies in the temporary folder, whatever is said
+        os.makedirs(f"{place}/inductor", exist_ok=True)
+        os.symlink(f"{place}/inductor", f"torchinductor_{_USER}")
 
 
 def serve(channel: socket.socket, report: LayerReport) -> None:
@@ -141,20 +159,24 @@ class LoadedCandidate:
     def load(self, request: Message) -> Mapping[str, object]:
         """Import the candidate and find its entry point."""
         self._path = request["path"]
-        self._destination_passing = request["binding"] == "tvm-ffi"
-        if self._destination_passing:
-            self._module = tvm_ffi.load_module(self._path)
-        else:
-            self._module = import_candidate(Path(self._path))
+        compile_into(request["kept"] or os.path.join(os.getcwd(), "compiled"))
+        binding = request["binding"]
+        self._destination_passing = binding == "tvm-ffi"
+        match binding:
+            case "tvm-ffi":
+                self._module = tvm_ffi.load_module(self._path)
+            case "torch":
+                self._module = load_torch_library(self._path)
+            case _:
+                self._module = import_candidate(Path(self._path))
         for name in request["entry_points"]:
             function = getattr(self._module, name, None)
             if callable(function):
                 self._function = function
                 return {"is": "loaded", "entry_point": name}
         said = _no_entry_point(request["entry_points"], _functions_of(self._module, self._path))
-        if self._destination_passing:
-            name = request["entry_points"][0]
-            said += f"; export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});"
+        if binding in _EXPORTS:
+            said += f"; {_EXPORTS[binding].format(name=request['entry_points'][0])}"
         raise _NoEntryPoint(said)
 
     def call(self, request: Message) -> Mapping[str, object]:
@@ -178,17 +200,16 @@ class LoadedCandidate:
         return {"is": "copied", "fits": [_copy(each, target) for each, target in zip(objects, targets, strict=False)]}
 
     def build(self, request: Message) -> Mapping[str, object]:
-        """Compile C++ sources into a library; what the compiler says comes with a failure."""
-        path = tvm_ffi.cpp.build(
-            request["name"],
-            cpp_files=request["sources"],
-            extra_cflags=request["flags"],
-            # The library then asks for libgomp.so.1 by the name that torch's own has: the loader takes that one again.
-            extra_ldflags=["-fopenmp"] if "-fopenmp" in request["flags"] else [],
-            extra_include_paths=request["include"],
-            build_directory=request["directory"],
+        """Let ninja make one file; what compilers say comes with a failure."""
+        jobs = os.environ.get("MAX_JOBS") or str(len(os.sched_getaffinity(0)))
+        ninja = ["ninja", "-C", request["directory"], "-j", jobs, request["output"]]
+        done = subprocess.run(
+            ninja, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
         )
-        return {"is": "built", "path": str(path)}
+        if done.returncode != 0:
+            said = done.stdout.decode("utf-8", "replace")
+            return _failed("compile", "the compiler failed", _middle_cut(said, LONGEST_COMPILER_OUTPUT))
+        return {"is": "built", "path": os.path.join(request["directory"], request["output"])}
 
     def _forget(self, drop: Sequence[int], keep_holds: Sequence[int]) -> None:
         for number in drop:
@@ -236,7 +257,9 @@ def _unbent(
 
 
 def _functions_of(module: object, path: str) -> list[str]:
-    """Names of the functions that a candidate has: of a module its own, of a library what it exports by tvm-ffi."""
+    """Names of the functions that a candidate has: of a module its own, of a library what it exports."""
+    if isinstance(module, SimpleNamespace):
+        return sorted(vars(module))
     if not isinstance(module, ModuleType):
         exported = re.findall(rb"(?<=\0)__tvm_ffi_([A-Za-z]\w*)(?=\0)", Path(path).read_bytes())
         return sorted({name.decode() for name in exported})
@@ -269,6 +292,26 @@ def import_candidate(path: Path) -> ModuleType:
     sys.modules[MODULE_NAME] = module
     spec.loader.exec_module(module)
     return module
+
+
+def load_torch_library(path: str) -> SimpleNamespace:
+    """Load a library in torch's form: the functions of its Python module, and the operators that it registers."""
+    before = set(torch._C._dispatch_get_all_op_names())
+    functions: dict[str, Callable[..., object]] = {}
+    if initial := re.search(rb"(?<=\0)PyInit_([A-Za-z_]\w*)(?=\0)", Path(path).read_bytes()):
+        loader = importlib.machinery.ExtensionFileLoader(initial[1].decode(), path)
+        spec = importlib.util.spec_from_file_location(loader.name, path, loader=loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        functions = {name: value for name, value in vars(module).items() if name[0] != "_" and callable(value)}
+    else:
+        torch.ops.load_library(path)
+    for operator in sorted(set(torch._C._dispatch_get_all_op_names()) - before):
+        namespace, _, overload = operator.partition("::")
+        name = overload.partition(".")[0]
+        functions.setdefault(name, getattr(getattr(torch.ops, namespace), name))
+    return SimpleNamespace(**functions)
 
 
 # Claims about returned objects. The unbound methods of torch.Tensor are asked, not the object's own.

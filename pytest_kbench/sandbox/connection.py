@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
 import signal
 import socket
@@ -23,23 +22,31 @@ from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer
 from .limits import LayerReport
-from .memory import machine_memory, private_memory, proportional_memory, resident_memory, tree_of
+from .memory import machine_memory, name_of, private_memory, proportional_memory, resident_memory, tree_of
 from .outcome import Failure, Limits, SandboxError, same_process
+from .output import Output, one_line, printable
 
 DEATH_WAIT: Final = 0.08  # seconds that a request waits for a killed tree's end to be told
+BUILDER_DEATH_WAIT: Final = 1.0  # the same where the tree wrote to disk, which is only looked at after its end
 GRACE: Final = 0.5  # seconds between the end of a channel and the end of its process
 WATCH: Final = 0.05  # seconds between looks at a waiting child's memory
 SCRATCH_WATCH: Final = 0.5  # seconds between looks at a scratch folder that is no tmpfs
 BUILD_WATCH: Final = 0.1  # seconds between looks at what a compiler has written
+DEEPEST: Final = 3500  # bytes of a path; the kernel takes 4095, and a name has 255
+SMALLEST: Final = 16 << 10  # bytes that any file counts for: empty ones must have an end too
 LEAST_LEFT: Final = 256 << 20  # bytes of the machine's memory, below which a child that is waited for is ended
 NEAR_LIMIT: Final = 0.7  # of its memory: a child killed by SIGKILL above this ran out of it
-_OURS: Final = re.compile(  # what faulthandler says beside the candidate's own frames
-    rf'^(Fatal Python error: |Extension modules: |  File "({re.escape(str(Path(__file__).parent))}|<stdin>"))'
-)
-_THREAD: Final = re.compile(r"^((Current thread|Thread) 0x[0-9a-f]+.*|Stack) \(most recent call first\):$")
+_UNKNOWN: Final = 1 << 62  # bytes: of a folder that cannot be looked through
+_BURIED: Final = "made folders deeper than a path can say"
 FDS_PER_MESSAGE: Final = 100
-LONGEST_MESSAGE: Final = 2000
 LONGEST_DETAIL: Final = 64_000
+COMPILERS: Final = frozenset(  # names of processes that compile, as the kernel shortens them
+    {
+        "cc1plus", "cc1", "g++", "c++", "gcc", "clang", "clang++", "as", "ld", "ld.bfd", "ld.gold", "ld.lld", "lld",
+        "collect2", "lto1", "lto-wrapper", "ninja", "make", "cmake", "nvcc", "cicc", "ptxas", "fatbinary", "cudafe++",
+    }
+)  # fmt: skip
+COMPILER_GAP: Final = 1.0  # seconds after a compiler's end in which the next one may begin
 LISTEN: Final = select.POLLIN | select.POLLRDHUP
 BROKE: Final = "broke the protocol: "
 EARLY: Final = f"{BROKE}it sent a message that nobody asked for"
@@ -54,69 +61,19 @@ class Ends:
     status: socket.socket
 
 
-class Output:
-    """What a child printed during one request: head, tail and count."""
+@dataclass(frozen=True, slots=True)
+class Overtime:
+    """Seconds that a request may take beyond its deadline for compiling.
 
-    def __init__(self, pipe: int, limits: Limits) -> None:
-        self.pipe = pipe
-        self._limits = limits
-        os.set_blocking(pipe, False)
-        self.start()
+    With `always` they are there for any use; else only while a compiler runs in the child's tree, by its name. A
+    candidate can feign one: whoever gives the seconds must bound their sum.
+    """
 
-    def start(self) -> None:
-        """A new request begins."""
-        self.count = 0
-        self._head = bytearray()
-        self._tail = bytearray()
-
-    def drain(self) -> None:
-        """Read what is there, one pipeful at most, so that a deadline is not missed while a flood comes in."""
-        kept = self._limits.output_kept
-        for _ in range(16 if self.pipe >= 0 else 0):
-            try:
-                data = os.read(self.pipe, 1 << 16)
-            except BlockingIOError:
-                return
-            if not data:
-                return
-            self.count += len(data)
-            room = kept - len(self._head)
-            if room > 0:
-                self._head += data[:room]
-                data = data[room:]
-            self._tail = (self._tail + data)[-kept:]
-
-    def close(self) -> None:
-        """Close the pipe; what was read stays."""
-        pipe, self.pipe = self.pipe, -1
-        os.close(pipe)
-
-    @property
-    def flood(self) -> bool:
-        """Whether it was more than allowed."""
-        return self.count > self._limits.output_bytes
-
-    def text(self) -> str:
-        """Head and tail, as text without control characters."""
-        omitted = self.count - len(self._head) - len(self._tail)
-        head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
-        middle = f"\n[... {omitted} bytes left out ...]\n" if omitted else ""
-        return printable(_without_ours(head + middle + tail))
+    seconds: float = 0.0
+    always: bool = False
 
 
-def _without_ours(text: str) -> str:
-    """The text without what faulthandler says of this package, and of the interpreter in general."""
-    lines = text.split("\n")
-    kept = [line for line in lines if not _OURS.match(line)]
-    if len(kept) == len(lines):
-        return text
-    framed = [*kept[1:], ""]
-    said = [
-        "Most recent call first:" if _THREAD.match(line) else line
-        for line, following in zip(kept, framed, strict=True)
-        if not _THREAD.match(line) or following.startswith("  File ")
-    ]
-    return re.sub(r"\n{2,}", "\n", "\n".join(said)).lstrip("\n")
+NO_OVERTIME: Final = Overtime()
 
 
 R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Built)
@@ -141,6 +98,7 @@ class Connection:
         self._zygote = zygote
         self._scratch = scratch
         self._built = built
+        self._death_wait = BUILDER_DEATH_WAIT if built else DEATH_WAIT
         self._inbox = wire.Inbox()
         self._told = wire.Inbox()
         self._news = select.poll()
@@ -161,6 +119,8 @@ class Connection:
         self._next_build_watch = 0.0
         self._paused = False
         self._asked = False  # whether code of a candidate may have run
+        self.unanswered: float | None = None  # when, by `time.time`, it was asked what it has not answered
+        self._compiled_at = float("-inf")  # when a compiler was last seen in the tree
         self._hung_up = False
         self._unmade: str | None = None  # why the zygote could not make the child
         self._last_word = Failure(Reason.EXITED, "the candidate's process had ended before this request")
@@ -182,7 +142,7 @@ class Connection:
             raise
         finally:
             if not self.alive:
-                self._release(DEATH_WAIT)
+                self._release(self._death_wait)
 
     def request(
         self,
@@ -191,8 +151,9 @@ class Connection:
         deadline: float,
         expected: type[R],
         buffers: Sequence[SharedBuffer] = (),
+        overtime: Overtime = NO_OVERTIME,
     ) -> R | Failure:
-        """One request and its reply. `deadline` is of `time.monotonic`; at it the child is killed.
+        """One request and its reply. `deadline` is of `time.monotonic`; then, or after `overtime`, the child is killed.
 
         Raises `WireError` when the request itself is too long, and `SandboxError` when the child ended before it was
         ever asked for anything.
@@ -213,8 +174,12 @@ class Connection:
             self.resume()
             self._output.start()
             self._asked = True
-            reply = self._wait(seq, [] if self._hung_up else frames, deadline)
-            if isinstance(reply, (Failure, expected)):
+            self.unanswered = time.time()
+            reply = self._wait(seq, [] if self._hung_up else frames, deadline, overtime)
+            if isinstance(reply, Failure):
+                return reply
+            self.unanswered = None
+            if isinstance(reply, expected):
                 return reply
             if not isinstance(reply, wire.Failed):
                 return self._fail(Reason.PROTOCOL, f"{BROKE}its reply is of another kind than the request")
@@ -289,10 +254,13 @@ class Connection:
         self._hung_up = True
         self._news.unregister(self._channel)
 
-    def _wait(self, seq: int, frames: list[tuple[bytes, list[int]]], deadline: float) -> wire.Reply | Failure:
+    def _wait(
+        self, seq: int, frames: list[tuple[bytes, list[int]]], deadline: float, overtime: Overtime = NO_OVERTIME
+    ) -> wire.Reply | Failure:
         poll = self._news
         channel, pipe, status = self._channel.fileno(), self._output.pipe, self._status.fileno()
         begun = time.monotonic()
+        last = deadline + overtime.seconds
         self._next_watch = begun + WATCH
         when = " before this request" if self._hung_up else ""
         broken_at = begun if self._hung_up else None
@@ -300,15 +268,16 @@ class Connection:
             poll.modify(channel, LISTEN | select.POLLOUT)
         while True:
             now = time.monotonic()
-            if now >= deadline:
-                return self._fail(Reason.TIMEOUT, f"no answer within {round(deadline - begun, 2):g} s")
+            if now >= deadline and not (now < last and (overtime.always or self._compiles(now))):
+                return self._fail(Reason.TIMEOUT, _late(deadline - begun, now - deadline))
             if broken_at is not None and now >= broken_at + GRACE:
                 return self._fail(Reason.PROTOCOL, f"{BROKE}it closed its channel and went on")
             if now >= self._next_watch:
                 excess = self._watch(now)
                 if excess is not None:
                     return excess
-            until = min(deadline, self._next_watch, deadline if broken_at is None else broken_at + GRACE)
+            until = min(deadline if now < deadline else last, self._next_watch)
+            until = until if broken_at is None else min(until, broken_at + GRACE)
             for fd, event in poll.poll(max(0.0, until - now) * 1000 + 0.5):
                 if fd == pipe:
                     self._output.drain()
@@ -413,16 +382,23 @@ class Connection:
             )
         if self._built and now >= self._next_build_watch:
             self._next_build_watch = now + BUILD_WATCH
-            if sum(map(_folder_size, self._built)) > self._limits.build_bytes:
-                return self._fail(Reason.MEMORY, f"wrote more than {_size(self._limits.build_bytes)} to disk")
+            held = sum(map(_folder_size, self._built))
+            if held > self._limits.build_bytes:
+                what = f"wrote more than {_size(self._limits.build_bytes)} to disk"
+                return self._fail(Reason.MEMORY, _BURIED if held >= _UNKNOWN else what)
         if self.watched_scratch and now >= self._next_scratch_watch:
             self._next_scratch_watch = now + SCRATCH_WATCH
             held = _folder_size(self._scratch / str(self.pid))
             if held > self._limits.scratch_bytes:
-                return self._fail(
-                    Reason.MEMORY, f"wrote {_size(held)} of files, {_size(self._limits.scratch_bytes)} are allowed"
-                )
+                what = f"wrote {_size(held)} of files, {_size(self._limits.scratch_bytes)} are allowed"
+                return self._fail(Reason.MEMORY, _BURIED if held >= _UNKNOWN else what)
         return None
+
+    def _compiles(self, now: float) -> bool:
+        """Whether a compiler runs below the child, or did a moment ago."""
+        if self.pid is not None and any(name_of(each) in COMPILERS for each in tree_of(self.pid, self._zygote)[1:]):
+            self._compiled_at = now
+        return now - self._compiled_at < COMPILER_GAP
 
     # Ends.
 
@@ -471,14 +447,14 @@ class Connection:
             return Failure(Reason.CRASHED, f"killed by {_signal_name(number)}{when}", output)
         return Failure(Reason.EXITED, f"exited with status {os.WEXITSTATUS(ended)}{when}", output)
 
-    def close(self, wait: float = DEATH_WAIT) -> None:
+    def close(self, wait: float | None = None) -> None:
         """Kill the whole tree and wait some seconds for its end. From any thread, as often as one likes.
 
         While another thread waits for a reply, this one does not wait at all; that one gets a `Failure`.
         """
         if os.getpid() == self._creator:
             self._kill()
-            self._release(wait)
+            self._release(self._death_wait if wait is None else wait)
 
     def abandon(self, why: str) -> None:
         """Kill the whole tree, from any thread, for a reason that is not the candidate's. `close` comes later."""
@@ -530,6 +506,11 @@ class Connection:
                 kill(self.pid, signal.SIGKILL)
 
 
+def _late(allowed: float, over: float) -> str:
+    text = f"no answer within {round(allowed, 2):g} s"
+    return text if over < COMPILER_GAP else f"{text}, nor in {over:.1f} s more for what it compiles"
+
+
 def _size(count: int) -> str:
     return f"{count / (1 << 20):.0f} MiB"
 
@@ -541,25 +522,17 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def printable(text: str) -> str:
-    """A child's text with everything replaced that could command a terminal."""
-    return "".join(c if c in "\n\t" or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def one_line(text: str) -> str:
-    """A child's text as one bounded line."""
-    text = printable(" ".join(text.split()))
-    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "..."
-
-
 def _folder_size(place: Path) -> int:
-    """Bytes on disk below a folder. A candidate may have made it as deep as it likes: no recursion."""
+    """Bytes on disk below a folder; without bound where it is deeper than a path can say, and hides what it holds."""
     total, folders = 0, [str(place)]
-    while folders:
-        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+    while folders:  # no recursion: a candidate may have made it as deep as it likes
+        folder = folders.pop()
+        if len(os.fsencode(folder)) > DEEPEST:
+            return _UNKNOWN
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
                 with contextlib.suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, SMALLEST)
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
     return total

@@ -30,10 +30,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
+from ..options import SandboxMode
 from ..record import Reason
 from . import wire
-from .calls import Child
+from .calls import Child, give_back
 from .connection import Connection, Ends, R
+from .kept import lend
 from .limits import LayerReport, Policy
 from .outcome import (
     CompileJob,
@@ -229,13 +231,14 @@ def _zygote_environment(threads: int | None) -> dict[str, str]:
 class Sandbox:
     """Makes children; one zygote, started when it is first needed and again should it die. Safe to use from threads.
 
-    With `strict`, `start` and `compile` raise `SandboxRefused` where any layer of the lock-down is not to be had.
+    `mode` is `auto` (as many layers of the lock-down as this machine gives), `strict` (`start` and `compile` raise
+    `SandboxRefused` where any is not to be had) or `off` (none: for debugging what you trust).
     `threads` are torch's and OpenMP's in every child, unless `Limits.threads` says otherwise; by default, one per CPU
     that this process may use.
     """
 
-    def __init__(self, *, strict: bool = False, threads: int | None = None) -> None:
-        self._strict = strict
+    def __init__(self, *, mode: SandboxMode = "auto", threads: int | None = None) -> None:
+        self._mode = mode
         self._threads = threads
         self._creator = os.getpid()
         self._lock = threading.Lock()
@@ -269,27 +272,37 @@ class Sandbox:
         """A child with this candidate loaded, by `deadline` (of `time.monotonic`).
 
         What it takes to make the child, and a zygote first, is added to the deadline: only loading is the candidate's.
+        It is lent a folder to keep what it compiles in, if the program has a place for that and there is one to be had.
         """
         seconds = deadline - time.monotonic()
         path = program.path.resolve()
-        connection = self._connect(limits, (path, *program.readable), ())
-        try:
+        with contextlib.ExitStack() as undo:
+            kept = None if program.kept is None else lend(program.kept)
+            if kept is not None:
+                undo.callback(kept.take_back, ended=True, asked=None, sound=True)
+            writable = () if kept is None else (kept.path,)
+            connection = self._connect(limits, (path, *program.readable), writable)
+            if kept is not None:
+                undo.callback(give_back, kept, connection, sound=False)
+            undo.callback(connection.close)
             loaded = self._ask(
                 connection,
                 "load",
-                {"binding": program.binding, "path": str(path), "entry_points": list(program.entry_points)},
+                {
+                    "binding": program.binding,
+                    "path": str(path),
+                    "entry_points": list(program.entry_points),
+                    "kept": None if kept is None else str(kept.path),
+                },
                 seconds,
                 wire.Loaded,
             )
-            if isinstance(loaded, wire.Loaded):
-                if loaded.entry_point in program.entry_points:
-                    return Child(connection, program, loaded.entry_point)
-                loaded = connection.breach("it found an entry point that was not asked for")
-        except BaseException:
-            connection.close()
-            raise
-        connection.close()
-        return loaded
+            if isinstance(loaded, Failure):
+                return loaded
+            if loaded.entry_point not in program.entry_points:
+                return connection.breach("it found an entry point that was not asked for")
+            undo.pop_all()
+        return Child(connection, program, loaded.entry_point, kept)
 
     def compile(self, job: CompileJob, limits: Limits, seconds: float) -> Path | Failure:
         """Build a library under the same limits, and return its path: a regular file in `job.directory`.
@@ -298,18 +311,11 @@ class Sandbox:
         unless something of the compiler could not be ended.
         """
         directory = job.directory.resolve()
-        readable = tuple(path.resolve() for path in (*job.sources, *job.include))
-        with self._connected(limits, readable, (directory,)) as connection:
+        with self._connected(limits, job.readable, (directory,)) as connection:
             built = self._ask(
                 connection,
                 "build",
-                {
-                    "name": job.name,
-                    "sources": [str(path.resolve()) for path in job.sources],
-                    "flags": list(job.flags),
-                    "include": [str(path.resolve()) for path in job.include],
-                    "directory": str(directory),
-                },
+                {"output": job.output, "directory": str(directory)},
                 seconds,
                 wire.Built,
             )
@@ -346,7 +352,7 @@ class Sandbox:
         ready = connection.wait_ready(time.monotonic() + READY_TIME)
         if isinstance(ready, Failure):
             return ready
-        if self._strict and ready.refused:
+        if self._mode == "strict" and ready.refused:
             raise SandboxRefused(ready.refused)
         return connection.request(operation, body, time.monotonic() + seconds, expected)
 
@@ -369,6 +375,7 @@ class Sandbox:
                 scratch_bytes=limits.scratch_bytes,
                 address_bytes=limits.address_bytes,
                 threads=limits.threads or self._threads,
+                locked=self._mode != "off",
             )
             connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch, writable)
             self._connections.add(connection)

@@ -39,9 +39,12 @@ class LayerReport:
     refused: Mapping[str, str]
 
 
+SWITCHED_OFF: Final = "all layers"  # what is refused where the user asked for no sandbox
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What one child may do. Paths are absolute; sizes are bytes.
+    """What one child may do. Paths are absolute; sizes are bytes. Without `locked` none of it holds.
 
     `scratch` is an empty folder that the child's private tmpfs is mounted on; where that is refused, the child uses a
     folder `scratch/<pid>` instead, and whoever waits for the child watches its size.
@@ -57,6 +60,7 @@ class Policy:
     address_bytes: int | None = None
     open_files: int = 1024
     threads: int | None = None
+    locked: bool = True
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Policy:
@@ -141,6 +145,14 @@ def _become(uid: int) -> None:
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
+
+
+def _give(path: str, uid: int) -> None:
+    """Make a folder and all in it this uid's. The grader put it there, and nobody else can reach it yet."""
+    os.chown(path, uid, uid)
+    for folder, folders, files in os.walk(path):
+        for name in (*folders, *files):
+            os.chown(os.path.join(folder, name), uid, uid, follow_symlinks=False)
 
 
 # Namespaces.
@@ -244,6 +256,8 @@ def lock_down(policy: Policy, system: tuple[str, ...], zygote: int) -> LayerRepo
     `system` is what `system_paths` gave, `zygote` the process that must still be the parent: if it is not, the child
     ends itself. Afterwards the working directory, HOME and TMPDIR are the child's scratch folder.
     """
+    if not policy.locked:
+        return _leave_open(policy, zygote)
     progress = _Progress()
     root = os.geteuid() == 0
     pid = os.getpid()
@@ -254,7 +268,7 @@ def lock_down(policy: Policy, system: tuple[str, ...], zygote: int) -> LayerRepo
     progress.attempt("session", os.setsid)
     if uid is not None:
         for path in policy.writable:
-            os.chown(path, uid, uid)
+            _give(path, uid)
     with contextlib.suppress(OSError):  # a preference, no protection
         Path("/proc/self/oom_score_adj").write_text("1000")
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
@@ -306,6 +320,18 @@ def lock_down(policy: Policy, system: tuple[str, ...], zygote: int) -> LayerRepo
         progress.refused["uid"] = "no uid to spare in this user namespace"
     elif not root and (lost := [name for name in _INSTEAD_OF_UID if name not in progress.active]):
         progress.refused["uid"] = f"not root, and without {' and '.join(lost)} what another uid would protect is open"
+    return LayerReport(tuple(progress.active), dict(progress.refused))
+
+
+def _leave_open(policy: Policy, zygote: int) -> LayerReport:
+    """What is left where the user switched the sandbox off: a session and a folder of its own, and death with us."""
+    progress = _Progress()
+    progress.attempt("session", os.setsid)
+    scratch = os.path.join(policy.scratch, str(os.getpid()))
+    os.mkdir(scratch, 0o700)
+    os.chdir(scratch)
+    progress.attempt("death-signal", lambda: _die_with(zygote))
+    progress.refused[SWITCHED_OFF] = "switched off"
     return LayerReport(tuple(progress.active), dict(progress.refused))
 
 

@@ -96,6 +96,11 @@ def tree_of(pid: int, zygote: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> str:
+    """What a process is called, which it can choose itself; nothing where it is gone."""
+    return _text(Path(f"/proc/{pid}/comm")).rstrip("\n")
+
+
 def _group_of(pid: int) -> int | None:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[2])

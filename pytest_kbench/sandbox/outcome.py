@@ -73,23 +73,31 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a child loads: a Python file or package folder, or a tvm-ffi library. `entry_points` are tried in order."""
+    """What a child loads: a Python file or package folder, or a library. `entry_points` are tried in order.
 
-    binding: Literal["python", "tvm-ffi"]
+    `compiles` says that its source names a compiler, so that a call may take longer; `kept` is the place (see
+    `kept.py`) of what its children compile, if they may keep it. `facts` (name, value) are what its build has to tell.
+    """
+
+    binding: Literal["python", "tvm-ffi", "torch"]
     path: Path
     entry_points: tuple[str, ...]
     readable: tuple[Path, ...] = ()
+    compiles: bool = False
+    kept: Path | None = None
+    facts: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CompileJob:
-    """One library to build with tvm-ffi. `directory` is absolute and exists; the child may write only there."""
+    """One file to make with ninja: `output`, a target of the `build.ninja` in `directory`, below which it is made.
 
-    name: str
-    sources: tuple[Path, ...]
-    flags: tuple[str, ...]
-    include: tuple[Path, ...]
+    `directory` is absolute and exists; the child may write only there, and read there and what is `readable`.
+    """
+
+    output: str
     directory: Path
+    readable: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ with Sandbox(threads=1) as sandbox:
         found["full"] = str(call(filling, "fill_scratch").reason)
     scratch = sandbox._zygote.scratch
 found["scratch left"] = scratch.exists()
-with Sandbox(threads=1, strict=True) as sandbox:
+with Sandbox(threads=1, mode="strict") as sandbox:
     try:
         start(sandbox, "behaviours.py")
     except SandboxRefused as error:

@@ -1,7 +1,7 @@
 """Run in a zygote before it forks: its children say to each request what a script says, and nothing else.
 
-The script is the file that is loaded, or the first source that is built: JSON, from the name of an operation to a list
-of messages, each sent as it is but for `"SEQ"`, which becomes the number of the request.
+The script is the file that is loaded, or `script.json` in the folder of a build: JSON, from the name of an operation to
+a list of messages, each sent as it is but for `"SEQ"`, which becomes the number of the request.
 """
 
 import json
@@ -18,7 +18,7 @@ class Puppet(child.LoadedCandidate):
     def answer(self, request):
         """What the script says, else the honest answer."""
         if request["op"] in ("load", "build"):
-            self.script = json.loads(Path(request.get("path") or request["sources"][0]).read_text())
+            self.script = json.loads(Path(request.get("path") or f"{request['directory']}/script.json").read_text())
         if request["op"] in self.script:
             return {"messages": self.script[request["op"]]}
         return {"is": "loaded", "entry_point": request["entry_points"][0]} if request["op"] == "load" else {}

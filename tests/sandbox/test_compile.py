@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import tvm_ffi.libinfo
 
+from pytest_kbench.build import ninja
+from pytest_kbench.build.cpp import openmp
+from pytest_kbench.build.tvm_ffi import libraries
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import connection, host
 from pytest_kbench.sandbox.host import Child, CompileJob, Failure, Limits, OutputSpec, Program, Returned, Sandbox
@@ -37,12 +41,15 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(refuse, refuse);
 """
 
 
-def job(folder: Path, source: str) -> CompileJob:
-    place = folder / "kernel.cpp"
-    place.write_text(source)
+def job(folder: Path, source: str, *flags: str) -> CompileJob:
     directory = folder / "build"
     directory.mkdir()
-    return CompileJob("kernel", (place,), ("-O1",), (), directory)
+    (directory / "kernel.cpp").write_text(source)
+    include = (f"-I{tvm_ffi.libinfo.find_include_path()}", f"-I{tvm_ffi.libinfo.find_dlpack_include_path()}")
+    compiler = ("c++", "-fPIC", "-std=c++20", "-O1", *include, *flags)
+    tools = ninja.Tools({".cpp": compiler}, ("c++", "-shared"), (*libraries(), *openmp(flags)))
+    (directory / ninja.FILE).write_text(ninja.plan(tools, ["kernel.cpp"], "kernel.so"))
+    return CompileJob("kernel.so", directory)
 
 
 @pytest.fixture(scope="module")
@@ -141,8 +148,7 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(count, count);
 
 
 def test_openmp_is_linked_and_there_is_one_of_it(sandbox: Sandbox, tmp_path: Path) -> None:
-    asked = job(tmp_path, OPENMP)
-    library = sandbox.compile(CompileJob("k", asked.sources, ("-O1", "-fopenmp"), (), asked.directory), Limits(), 100)
+    library = sandbox.compile(job(tmp_path, OPENMP, "-fopenmp"), Limits(), 100)
     assert isinstance(library, Path), library
     assert b"libgomp.so" in library.read_bytes()
     with load(sandbox, library, "count") as child:
@@ -189,8 +195,8 @@ def test_an_include_folder_is_readable(sandbox: Sandbox, tmp_path: Path) -> None
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / "common.h").write_text("#error found it\n")
-    asked = job(tmp_path, "#include <common.h>\n")
-    failure = sandbox.compile(CompileJob("k", asked.sources, (), (shared,), asked.directory), Limits(), 100)
+    asked = job(tmp_path, "#include <common.h>\n", f"-I{shared}")
+    failure = sandbox.compile(CompileJob(asked.output, asked.directory, (shared,)), Limits(), 100)
     assert isinstance(failure, Failure)
     assert "found it" in failure.detail
 

@@ -83,7 +83,7 @@ def test_closing_a_sandbox_ends_all_and_leaves_no_folder() -> None:
 def test_strict_refuses_where_a_layer_is_missing(monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
     report = limits.LayerReport((), {"seccomp": "not in this kernel"})
     monkeypatch.setattr(connection.Connection, "wait_ready", lambda self, deadline: report)
-    monkeypatch.setattr(sandbox, "_strict", True)
+    monkeypatch.setattr(sandbox, "_mode", "strict")
     program = Program("python", CANDIDATES / "behaviours.py", ("forward",))
     with pytest.raises(SandboxRefused, match="seccomp: not in this kernel") as caught:
         sandbox.start(program, Limits(), time.monotonic() + 10)
@@ -134,7 +134,7 @@ def test_what_goes_wrong_before_a_candidate_is_there_is_not_the_candidates(
     with Sandbox(threads=1) as sandbox:
         with pytest.raises(SandboxError, match=f"did not get ready.*{message}"):
             sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
-        job = host.CompileJob("kernel", (), (), (), tmp_path)
+        job = host.CompileJob("kernel.so", tmp_path)
         with pytest.raises(SandboxError, match=message):
             sandbox.compile(job, Limits(memory_bytes=1 << 30), 20)
 

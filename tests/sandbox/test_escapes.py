@@ -278,7 +278,7 @@ def test_all_layers_hold_here(sandbox: Sandbox) -> None:
 
 
 def test_strict_grades_here() -> None:
-    with Sandbox(strict=True, threads=1) as sandbox:
+    with Sandbox(mode="strict", threads=1) as sandbox:
         program = Program("python", CANDIDATES / "behaviours.py", ("forward",))
         child = sandbox.start(program, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
         assert isinstance(child, Child)

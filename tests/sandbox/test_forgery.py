@@ -146,11 +146,11 @@ def test_no_script_of_a_child_makes_the_grader_raise(puppets: Sandbox, tmp_path:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_script_of_a_compiler_makes_the_grader_raise(puppets: Sandbox, tmp_path: Path, script: list[Any]) -> None:
-    source, directory = tmp_path / "script.json", tmp_path / "build"
-    source.write_text(json.dumps({"build": script}))
+    directory = tmp_path / "build"
     directory.mkdir(exist_ok=True)
-    job = CompileJob("kernel", (source,), (), (), directory)
-    built = puppets.compile(job, Limits(memory_bytes=1 << 30), 5)
+    (directory / "script.json").unlink(missing_ok=True)
+    (directory / "script.json").write_text(json.dumps({"build": script}))
+    built = puppets.compile(CompileJob("kernel.so", directory), Limits(memory_bytes=1 << 30), 5)
     assert isinstance(built, Failure)
     assert built.reason is not Reason.ENVIRONMENT
 
