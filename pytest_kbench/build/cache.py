@@ -80,6 +80,10 @@ class Entry:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def remove(self) -> None:
+        """Make it absent."""
+        _remove(self.path)
+
 
 class Store:
     """Finished builds under `root`, shared by any number of processes."""
@@ -161,7 +165,8 @@ def _checksums(folder: Path) -> dict[str, str]:
             continue
         if not stat.S_ISREG(mode):
             raise ValueError(f"{path} is not a regular file")
-        found[path.relative_to(folder).as_posix()] = hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            found[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
 
 

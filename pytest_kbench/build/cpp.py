@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from .errors import BuildError
-from .sources import Source
+from .errors import BuildError, EnvironmentFault
+from .sources import Source, Sources
 
 Binding = Literal["tvm-ffi", "torch"]
 
@@ -117,14 +118,49 @@ def _allowed_flags(directive: str, path: Path, line: int) -> list[str]:
     return flags
 
 
-def compiler() -> str | None:
-    """Path of the C++ compiler that a build uses, `$CXX` or `c++`; `None` where there is none."""
-    return shutil.which(compiler_name())
-
-
 def compiler_name() -> str:
-    """What `compiler` looks for."""
+    """The C++ compiler that a build uses: `$CXX` or `c++`."""
     return os.environ.get("CXX") or "c++"
+
+
+def compiler() -> str:
+    """What the C++ compiler says of itself. Raises `EnvironmentFault` where there is none that works."""
+    return checked_version(compiler_name(), "C++ compiler", "Install g++ or clang++, or set CXX to one.")
+
+
+def checked_version(name: str, kind: str, fix: str) -> str:
+    """What a compiler says of itself. Raises `EnvironmentFault` where it is not to be found or does not work."""
+    if (found := shutil.which(name)) is None:
+        raise EnvironmentFault(f"there is no such {kind} on PATH", path=Path(name), fix=fix)
+    try:
+        return compiler_version(found)
+    except subprocess.TimeoutExpired as error:
+        what = f"the {kind} does not answer `--version` within {error.timeout:g} s"
+        raise EnvironmentFault(what, path=Path(found), fix=fix) from error
+    except OSError as error:
+        what = f"the {kind} cannot be run ({(error.strerror or str(error)).lower()})"
+        raise EnvironmentFault(what, path=Path(found), fix=fix) from error
+
+
+def parts(sources: Sources, flags: Sequence[str], *packages: str) -> list[str | bytes]:
+    """All that a library depends on: flags, compiler, processor, versions of these packages, every source.
+
+    Raises `EnvironmentFault` where no C++ compiler works.
+    """
+    found: list[str | bytes] = [*flags, "compiler", compiler(), cpu_features()]
+    found += [f"{name} {importlib.metadata.version(name)}" for name in packages]
+    found += ["include", *sources.include]
+    for source in sources.files:
+        found += [source.staged, "unit" if source.unit else "header", source.data]
+    return found
+
+
+def openmp(flags: Sequence[str]) -> tuple[str, ...]:
+    """What OpenMP needs of the linker.
+
+    The library then asks for libgomp.so.1 by the name that torch's own has: the loader takes that one again.
+    """
+    return ("-fopenmp",) if "-fopenmp" in flags else ()
 
 
 @functools.cache

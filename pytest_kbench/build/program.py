@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..record import Reason
 from ..sandbox.host import Failure, Limits, Program
-from . import tvm_ffi
+from . import cpp, first_call, torch_form, tvm_ffi
 from .cache import Store
+from .errors import BuildError
+from .sources import Sources, gather
 
 if TYPE_CHECKING:
     from ..candidate import Candidate
@@ -26,10 +28,35 @@ def prepare(
     if candidate.language == "python" and _imports_triton(candidate):
         return Failure(Reason.DEVICE, "it imports triton, which needs CUDA, and this version grades on the CPU.")
     if candidate.language == "python":
-        return Program("python", candidate.path, entry_points, candidate.include)
+        compiles = first_call.compiles(candidate)
+        kept = first_call.folder(candidate, store) if compiles else None
+        return Program("python", candidate.path, entry_points, candidate.include, compiles=compiles, kept=kept)
     if candidate.language == "cuda":
         return Failure(Reason.DEVICE, "it needs CUDA, and this version grades on the CPU.")
-    return tvm_ffi.build(candidate, entry_points, sandbox, store, limits, seconds)
+    try:
+        sources = gather(candidate)
+        flags = cpp.flags_of(sources.units)
+    except BuildError as error:
+        return Failure(Reason.COMPILE, str(error))
+    binding = _binding(sources, entry_points[0])
+    if isinstance(binding, Failure):
+        return binding
+    build = torch_form.build if binding == "torch" else tvm_ffi.build
+    return build(candidate, sources, flags, entry_points, sandbox, store, limits, seconds)
+
+
+def _binding(sources: Sources, name: str) -> cpp.Binding | Failure:
+    """How the sources bind, or that they do not, with an example of a function of this name."""
+    found = {cpp.binding_of(source.text) for source in sources.units}
+    if "tvm-ffi" in found:
+        return "tvm-ffi"
+    if "torch" not in found:
+        what = "it exports no function: neither a tvm-ffi export nor a torch binding was found in its sources."
+        return Failure(Reason.BINDING, what, tvm_ffi.EXAMPLE.format(name=name))
+    if not torch_form.binds(sources):
+        what = "it exports no function: no PYBIND11_MODULE and no TORCH_LIBRARY was found in its sources."
+        return Failure(Reason.BINDING, what, torch_form.EXAMPLE.format(name=name))
+    return "torch"
 
 
 def _imports_triton(candidate: Candidate) -> bool:

@@ -19,7 +19,7 @@ from .errors import BuildError
 if TYPE_CHECKING:
     from ..candidate import Candidate
 
-UNIT_SUFFIXES: Final = frozenset({".cpp"})
+UNIT_SUFFIXES: Final = frozenset({".cpp", ".cu"})
 HEADER_SUFFIXES: Final = frozenset({".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tpp"})
 MOST_BYTES: Final = 32 << 20  # of one candidate with its headers: far more than anybody writes
 OWN: Final = "candidate"  # the candidate's folder as the compiler sees it

@@ -22,7 +22,7 @@ def check(bench: Bench, named: NamedCase) -> Record:
     with stages.timed("build"):
         child = bench.child()
     if not isinstance(child, Failure):
-        return Record(bench.task.name, bench.candidate.name, "build", "passed", seconds=dict(stages))
+        return Record(bench.task.name, bench.candidate.name, "build", "passed", seconds=dict(stages), facts=bench.facts)
     status: Status = "skipped" if child.reason is Reason.DEVICE else "failed"
     message = explain_failure(child.reason, child.message, child.detail)
     return Record(bench.task.name, bench.candidate.name, "build", status, child.reason, message, seconds=dict(stages))

@@ -28,11 +28,23 @@ TVM_FFI_DLL_EXPORT_TYPED_FUNC(op, op);
 """
 
 
+TORCH_KERNEL = """\
+#include <torch/extension.h>
+torch::Tensor op(const torch::Tensor& x) { return x * 2; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("op", &op); }
+"""
+
+
 class PretendCompiler:
-    """Stands in for a sandbox: remembers its jobs and what lay in their folders, and leaves `answer`."""
+    """Stands in for a sandbox: remembers its jobs and what lay in their folders, and leaves `answer`.
+
+    A header to compile is made whatever the answer is, unless `headers` is set.
+    """
 
     def __init__(self, answer: bytes | Failure = b"a library") -> None:
         self.answer = answer
+        self.full: bytes | Failure | None = None  # instead of `answer`, with torch's own header
+        self.headers: Failure | None = None  # instead of a compiled header
         self.jobs: list[CompileJob] = []
         self.staged: list[dict[str, bytes]] = []
 
@@ -40,18 +52,37 @@ class PretendCompiler:
         files = (path for path in job.directory.rglob("*") if path.is_file())
         self.jobs.append(job)
         self.staged.append({path.relative_to(job.directory).as_posix(): path.read_bytes() for path in files})
-        if isinstance(self.answer, Failure):
-            detail = self.answer.detail.replace("@", str(job.directory))
-            return Failure(self.answer.reason, self.answer.message, detail)
-        made = job.directory / f"{job.name}.so"
-        made.write_bytes(self.answer)
+        answer = self.answer
+        if job.output.endswith(".gch"):
+            answer = self.headers or b"a header"
+        elif self.full is not None and job.directory.name == "full":
+            answer = self.full
+        if isinstance(answer, Failure):
+            return answer
+        made = job.directory / job.output
+        made.write_bytes(answer)
         return made
+
+    @property
+    def outputs(self) -> list[str]:
+        """What was asked for: libraries by the folder that they were made in, headers by their name."""
+        return [job.directory.name if job.output == "kernel.so" else job.output for job in self.jobs]
+
+    def plan(self, number: int = -1) -> str:
+        """What ninja was told in a job."""
+        return self.staged[number]["build.ninja"].decode()
 
 
 @pytest.fixture(scope="session")
 def kernel() -> str:
     """A kernel that doubles float32."""
     return KERNEL
+
+
+@pytest.fixture(scope="session")
+def torch_kernel() -> str:
+    """The same in torch's form, for any dtype."""
+    return TORCH_KERNEL
 
 
 @pytest.fixture
@@ -61,7 +92,7 @@ def compiler() -> PretendCompiler:
 
 @pytest.fixture
 def failing_compiler() -> PretendCompiler:
-    return PretendCompiler(Failure(Reason.COMPILE, "RuntimeError: ninja exited with status 1", ""))
+    return PretendCompiler(Failure(Reason.COMPILE, "the compiler failed", ""))
 
 
 @pytest.fixture
