@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -116,7 +117,8 @@ class Shaking(TorchDispatchMode):
     dtype; the unit is its accumulator's. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
     of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
 
-    Afterwards `sums` says whether anything but such operations and pointwise ones ran.
+    Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
+    longest of their sums has, as far as their arguments show (1 at least).
     """
 
     def __init__(self, dtype: torch.dtype, generator: torch.Generator | None = None) -> None:
@@ -124,6 +126,11 @@ class Shaking(TorchDispatchMode):
         self._unit = torch.finfo(accumulator(dtype)).eps
         self._generator = generator
         self.sums = False
+        self.terms = 1
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports all of its compiler at the first use, which takes over a second
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -133,11 +140,28 @@ class Shaking(TorchDispatchMode):
         views = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
         if views or schema.name.partition("::")[2].rstrip("_") in _EXACT:
             return result
-        self.sums = self.sums or torch.Tag.pointwise not in func.tags
+        if torch.Tag.pointwise not in func.tags:
+            self.sums = True
+            self.terms = max(self.terms, _terms(schema.name.partition("::")[2], args, result))
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
                 _nudge(each, self._unit, self._generator)
         return result
+
+
+def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
+    """How many terms one operator sums for each element of its result."""
+    if operation == "convolution":
+        return int(args[1].numel() // max(args[1].shape[0], 1))
+    if operation in ("native_layer_norm", "_fused_rms_norm"):
+        return math.prod(args[1])
+    first = result[0] if isinstance(result, tuple | list) else result
+    inputs = [each for each in args if isinstance(each, Tensor)]
+    if not inputs or not isinstance(first, Tensor):
+        return 1
+    if operation in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"):
+        return int(inputs[-2].shape[-1])
+    return max(each.numel() for each in inputs) // max(first.numel(), 1)
 
 
 def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> None:
@@ -326,7 +350,8 @@ def _with_patterns(
 
     Golden beyond the dtype's range stands for infinity of its sign. Where golden and eager agree on NaN or on an
     infinity, that is demanded; where they differ either is accepted, and where eager alone is not finite (it
-    overflowed, golden did not) any non-finite value is. A finite value is measured from golden if golden is finite,
+    overflowed, golden did not) anything is: what an overflow ends in depends on the form of the formula, as 1 / inf = 0
+    shows. A finite value is measured from golden if golden is finite,
     else from eager.
     """
     limit = torch.finfo(eager.dtype).max
@@ -353,14 +378,16 @@ def _with_patterns(
     near = golden_finite & (golden.abs() + made.elementwise > limit)
     lost = golden_finite & ~beyond & ~eager_finite
     accepts = torch.where(beyond, infinity, golden_kind) | eager_kind
-    accepts = accepts | torch.where(near, infinity, none) | torch.where(lost, none + (NAN | POSITIVE | NEGATIVE), none)
-    if bool((accepts == FINITE).all()):
-        return made
+    accepts = accepts | torch.where(near, infinity, none)
+    free = lost
     if indeterminate:
-        free = _spread(_pool(golden.isnan().to(torch.float64)), torch.zeros_like(golden)) > 0.0
+        free = free | (_spread(_pool(golden.isnan().to(torch.float64)), torch.zeros_like(golden)) > 0.0)
         if golden.dim():
             free |= golden.isnan().any(-1, keepdim=True)
-        accepts = torch.where(free, none + ANYTHING, accepts)
+    accepts = torch.where(free, none + ANYTHING, accepts)
+    if bool((accepts == FINITE).all()):
+        return made
+    if bool(free.any()):
         made = Bound(made.elementwise.masked_fill(free, math.inf), made.norm)
     return Bound(made.elementwise, made.norm, accepts, centre)
 

@@ -130,12 +130,12 @@ def test_all_nan_golden_does_not_let_numbers_pass():
     assert judged(torch.zeros(5, 5), golden, eager=golden.float()).nonfinite == 25
 
 
-def test_where_eager_overflowed_either_answer_is_accepted():
+def test_where_eager_overflowed_any_answer_is_accepted():
     golden = torch.tensor([1.0, 200.0, 3.0], dtype=torch.float64)
     eager = torch.tensor([1.0, INF, 3.0], dtype=torch.float16)
-    for answer, good in [(INF, True), (-INF, True), (NAN, True), (200.0, True), (0.0, False), (190.0, False)]:
+    for answer in (INF, -INF, NAN, 200.0, 0.0):  # 0: an honest x / sqrt(x * x) gives it where x * x overflows
         actual = torch.tensor([1.0, answer, 3.0], dtype=torch.float16)
-        assert judged(actual, golden, eager).ok == good, answer
+        assert judged(actual, golden, eager).ok, answer
     # The neighbours gain nothing from it.
     assert not judged(torch.tensor([1.01, INF, 3.0], dtype=torch.float16), golden, eager).ok
 
