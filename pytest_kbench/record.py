@@ -39,6 +39,7 @@ class Reason(enum.StrEnum):
     INPUTS_CHANGED = "inputs_changed"  # an input or parameter was written
     OUT_OF_BOUNDS = "out_of_bounds"  # memory beside a buffer was written
     OUTPUTS_CHANGED = "outputs_changed"  # an earlier output was different after a later call
+    NONDETERMINISTIC = "nondeterministic"  # repeats of a call differ, and the task asks that they do not
     # It answered, and the answer is wrong.
     NONFINITE = "nonfinite"  # NaN or infinity where golden has none, or the reverse
     WRONG = "wrong"  # values beyond the bound

@@ -5,10 +5,13 @@ A child that dies is replaced at the next call; the other cases go on. A bench s
 
 from __future__ import annotations
 
+import errno
 import math
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -18,9 +21,9 @@ from ..candidate import Candidate
 from ..case import Call
 from ..options import Settings
 from ..oracle.coverage import derive, fixed_cases
-from ..oracle.golden import Eager, Golden, eager, golden
-from ..oracle.inputs import Arguments, Placed, Plain, draw
-from ..oracle.tolerance import Bound, Tolerance, bound
+from ..oracle.inputs import Placed, Plain
+from ..oracle.tolerance import Tolerance
+from ..oracle.truth import Question, Truth, Truths, answer, ask
 from ..record import Reason
 from ..sandbox.host import (
     Child,
@@ -35,6 +38,9 @@ from ..sandbox.host import (
     ValueArgument,
 )
 from ..task import Task
+
+_DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
+_SUSPICIOUS = (Reason.LOAD, Reason.BINDING, Reason.RAISED, Reason.CRASHED, Reason.EXITED)
 
 
 class Stages(dict[str, float]):
@@ -52,12 +58,11 @@ class Stages(dict[str, float]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One call: its arguments, the truth about it with what is allowed, and what the child gave."""
+    """One call: what was asked, the truth about it, and what the child gave."""
 
     call: Call
-    arguments: Arguments
-    truth: Golden
-    bounds: tuple[Bound, ...]
+    question: Question
+    truth: Truth
     returned: Returned | Failure
 
 
@@ -70,10 +75,17 @@ class Bench:
     settings: Settings
     sandbox: Sandbox
     store: Store
+    truths: Truths = field(default_factory=Truths)
+    ahead: Future[Program | Failure] | None = None  # its build, where that was started before
     _program: Program | Failure | None = None
     _child: Child | None = None
     _taken: dict[str, bool] = field(default_factory=dict)
+    _overtime: float = 0.0  # seconds that calls of this candidate may yet take beyond their own for compiling
+    _suspected: bool = False  # whether what the candidate keeps was under suspicion: once is enough
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "kbench-call"))
+
+    def __post_init__(self) -> None:
+        self._overtime = self.settings.build_timeout
 
     @property
     def built(self) -> bool:
@@ -102,24 +114,45 @@ class Bench:
             self._child.close()
             self._child = None
 
+    def prepare(self) -> Program | Failure:
+        """Build the candidate, or take it from the store."""
+        entry_points = tuple(dict.fromkeys((self.task.function.__name__, "forward")))
+        return prepare(self.candidate, entry_points, self.sandbox, self.store, self.limits, self.settings.build_timeout)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the candidate's build has to tell."""
+        return dict(self._program.facts) if isinstance(self._program, Program) else {}
+
     def child(self) -> Child | Failure:
         """A live child with the candidate loaded; builds first if that was not done yet."""
         if self._program is None:
-            entry_points = tuple(dict.fromkeys((self.task.function.__name__, "forward")))
-            self._program = prepare(
-                self.candidate, entry_points, self.sandbox, self.store, self.limits, self.settings.build_timeout
-            )
+            self._program = self.prepare() if self.ahead is None else self.ahead.result()
         if isinstance(self._program, Failure):
             return self._program
         if self._child is None or not self._child.alive:
             self._end_child()
-            started = self.sandbox.start(self._program, self.limits, time.monotonic() + self.settings.build_timeout)
+            started = self._started(self._program)
+            if isinstance(started, Failure) and self._program.kept is not None and self._suspects(started):
+                started = self._started(replace(self._program, kept=None))
             if isinstance(started, Failure):
                 if started.reason in (Reason.LOAD, Reason.BINDING):
                     self._program = started  # it would fail in the same way again
                 return started
             self._child = started
         return self._child
+
+    def _started(self, program: Program) -> Child | Failure:
+        return self.sandbox.start(program, self.limits, time.monotonic() + self.settings.build_timeout)
+
+    def _suspects(self, failure: Failure) -> bool:
+        """Whether a failure may be due to what the candidate keeps: corrupt, or on a full disk. True only once."""
+        child = self._child
+        if child is not None and (child.kept is None or (child.sound and not _DISK.search(failure.message))):
+            return False
+        suspects = not self._suspected and failure.reason in _SUSPICIOUS
+        self._suspected = self._suspected or suspects
+        return suspects
 
     @property
     def limits(self) -> Limits:
@@ -130,55 +163,75 @@ class Bench:
     def call(self, call: Call, hold: int, stages: Stages | None = None) -> Answer:
         """Make one call in the child, and find out the truth about it meanwhile.
 
-        Outputs are held in the child under the number `hold`. Raises `CaseError` and `ReferenceFailed`.
+        Outputs are held in the child under the number `hold`. Raises `CaseError`, `InputsFailed` and `ReferenceFailed`.
         """
         stages = Stages() if stages is None else stages
+        rule = self._rule
+        known = self.truths.get(self.task, call, rule)
+        if known is None:
+            question, truth, returned = self._ask_and_find_out(call, rule, hold, stages)
+            self.truths.put(self.task, call, rule, (question, truth))
+        else:
+            question, truth = known
+            with stages.timed("wait"):
+                returned = self._send(self.child(), question, hold)
+        if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
+            returned = self._again(question, hold)
+        if isinstance(returned, Failure) and self._child is not None and self._suspects(returned):
+            returned = self._without_kept(question, hold)
+        return Answer(call, question, truth, returned)
+
+    def _ask_and_find_out(
+        self, call: Call, rule: Tolerance, hold: int, stages: Stages
+    ) -> tuple[Question, Truth, Returned | Failure]:
         with stages.timed("inputs"):
-            arguments = draw(self.task, call)
-        with stages.timed("reference"):
-            plain = eager(self.task, arguments)
-        child = self.child()
-        pending = self._thread.submit(self._send, child, arguments, plain, hold)
+            question = ask(self.task, call)
+        pending = self._thread.submit(self._send, self.child(), question, hold)
         try:
             with stages.timed("reference"):
-                truth = golden(self.task, arguments, call.dtype, call.seed, plain)
-            with stages.timed("bound"):
-                made = zip(truth.golden, truth.eager, truth.shaken, truth.terms, strict=True)
-                rule = self._tolerance
-                free = _has_infinities_alone(arguments)
-                bounds = tuple(
-                    bound(golden, eager, shaken, rule, terms=terms, indeterminate=free)
-                    for golden, eager, shaken, terms in made
-                )
+                truth = answer(self.task, call, question, rule)
             with stages.timed("wait"):
-                returned = pending.result()
+                return question, truth, pending.result()
         except BaseException:  # nobody waits for this child any more: KeyboardInterrupt, a reference that raises
             self._end_child()
             pending.exception()
             raise
-        if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
-            returned = self._again(arguments, plain, hold)
-        return Answer(call, arguments, truth, bounds, returned)
 
-    def _again(self, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
+    def _again(self, question: Question, hold: int) -> Returned | Failure:
         """Once more in a new child, after the sandbox died under a call, which is nobody's fault here."""
         self._end_child()
-        returned = self._send(self.child(), arguments, plain, hold)
+        returned = self._send(self.child(), question, hold)
         if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
             raise SandboxError(returned.message)
         return returned
 
-    def _send(self, child: Child | Failure, arguments: Arguments, plain: Eager, hold: int) -> Returned | Failure:
+    def _without_kept(self, question: Question, hold: int) -> Returned | Failure:
+        """Once more in a child that keeps nothing; its successors do again."""
+        program = self._program
+        if isinstance(program, Program):
+            self._program = replace(program, kept=None)
+        try:
+            return self._again(question, hold)
+        finally:
+            if isinstance(self._program, Program):
+                self._program = program
+
+    def _send(self, child: Child | Failure, question: Question, hold: int) -> Returned | Failure:
         if isinstance(child, Failure):
             return child
+        plain = question.eager
         outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
+        sent = [_sent(each) for each in question.arguments]
+        begun = time.monotonic()
         try:
-            return child.call([_sent(each) for each in arguments], outputs, seconds=self.settings.timeout, hold=hold)
+            return child.call(sent, outputs, seconds=self.settings.timeout, hold=hold, overtime=self._overtime)
         except OSError as error:
             raise SandboxError(f"no shared memory can be had for a call: {error}") from error
+        finally:
+            self._overtime -= min(self._overtime, max(0.0, time.monotonic() - begun - self.settings.timeout))
 
     @property
-    def _tolerance(self) -> Tolerance:
+    def _rule(self) -> Tolerance:
         given = self.task.tolerance if self.settings.tolerance is None else self.settings.tolerance
         if isinstance(given, Mapping):
             return Tolerance(**given)
@@ -209,13 +262,6 @@ class Bench:
             replace(call, dtype=dtype, layouts=(), plans=(), absent=(), seed=seed)
             for call in sorted(by_shape.values(), key=lambda call: math.prod(size for _, size in call.dims))
         ]
-
-
-def _has_infinities_alone(arguments: Arguments) -> bool:
-    """Whether an input holds an infinity, and none a NaN."""
-    floats = [each.values for each in arguments if isinstance(each, Placed) and each.values.is_floating_point()]
-    strange = [each for each in floats if each.numel() and not bool(each.sum().isfinite())]
-    return any(bool(each.isinf().any()) for each in strange) and not any(bool(each.isnan().any()) for each in strange)
 
 
 def _sent(argument: Placed | Plain) -> TensorArgument | ValueArgument:

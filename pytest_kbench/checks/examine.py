@@ -6,6 +6,7 @@ are the bytes in the grader's own copies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,8 @@ from ..record import Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
+
+REPEATS = 8  # of a call, in the determinism check: enough that most races and atomics show
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,26 @@ def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     stages = Stages()
     with stages.timed("total"):
         found = _run(bench, named.case, stages)
+    return _record(bench, named, check, stages, found)
+
+
+def examine_repeats(bench: Bench, named: NamedCase, check: CheckName) -> Record:
+    """Make each call of a case several times, grade all of them, and tell by how much their outputs differ."""
+    stages = Stages()
+    with stages.timed("total"):
+        found = _run(bench, Case(tuple(call for call in named.case.calls for _ in range(REPEATS))), stages)
+        difference = None if isinstance(found, Finding) else _difference(found.answers)
+    if difference is not None:
+        text = explain_failure(Reason.NONDETERMINISTIC, f"repeats of a call differ in {difference}")
+        if bench.task.deterministic:
+            found = Finding(Reason.NONDETERMINISTIC, text)
+        else:
+            told = _record(bench, named, check, stages, found)
+            return replace(told, message=text, facts={**told.facts, "repeats": difference})
+    return _record(bench, named, check, stages, found)
+
+
+def _record(bench: Bench, named: NamedCase, check: CheckName, stages: Stages, found: Passed | Finding) -> Record:
     record = Record(
         bench.task.name,
         bench.candidate.name,
@@ -60,6 +83,7 @@ class Passed:
     """Every call of the case kept the contract and the bound."""
 
     comparisons: tuple[Comparison, ...]
+    answers: tuple[Answer, ...]
 
 
 def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
@@ -78,7 +102,7 @@ def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
                 return _in_call(found, index, case)
             comparisons += found
             answers.append(answer)
-        return _still_right(bench, answers) or Passed(tuple(comparisons))
+        return _still_right(bench, answers) or Passed(tuple(comparisons), tuple(answers))
     except CaseError as error:
         return Finding(Reason.CASE, f"case: {error}")
     except (InputsFailed, ReferenceFailed) as error:
@@ -90,23 +114,23 @@ def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
 def _judge(task: Task, answer: Answer, returned: Returned) -> list[Comparison] | Finding:
     for reason, problem in _breaches(task, answer, returned):
         return Finding(reason, explain_failure(reason, problem, _inputs(answer)))
-    truth = answer.truth
+    truth, eager = answer.truth, answer.question.eager.outputs
     written = (returned.in_place[name] for name in task.in_place if name in returned.in_place)
     actual = [each for each in (*returned.outputs, *written) if each is not None]
-    judged = zip(actual, truth.golden, answer.bounds, strict=True)
+    judged = zip(actual, truth.golden, truth.bounds, strict=True)
     comparisons = [compare(each, golden, allowed, output=index) for index, (each, golden, allowed) in enumerate(judged)]
     if all(each.ok for each in comparisons):
         return comparisons
     strange = any(each.nonfinite for each in comparisons) and not any(each.wrong for each in comparisons)
-    shapes = [tuple(each.shape) for each in truth.eager]
-    text = explain(comparisons, shapes=shapes, dtypes=[_name(each.dtype) for each in truth.eager])
+    shapes = [tuple(each.shape) for each in eager]
+    text = explain(comparisons, shapes=shapes, dtypes=[_name(each.dtype) for each in eager])
     reason = Reason.NONFINITE if strange else Reason.WRONG
     return Finding(reason, f"{text}\n{_inputs(answer)}", comparisons=tuple(comparisons))
 
 
 def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[Reason, str]]:
     """What an answer breaks of the contract, before its values are looked at."""
-    if problem := _structure(task, answer.truth.eager[: len(returned.outputs)], returned.claims):
+    if problem := _structure(task, answer.question.eager.outputs[: len(returned.outputs)], returned.claims):
         yield Reason.STRUCTURE, problem
     if any(each is None for each in returned.outputs):
         yield Reason.PROTOCOL, "an output was announced that did not come"
@@ -189,6 +213,36 @@ def _still_right(bench: Bench, answers: Sequence[Answer]) -> Finding | None:
     return None
 
 
+def _difference(answers: Sequence[Answer]) -> str | None:
+    """How the outputs of repeated calls differ from those of the first: how many elements, and the largest distance."""
+    differing = elements = 0
+    largest = 0.0
+    for start in range(0, len(answers), REPEATS):
+        first, *others = [_outputs(answer) for answer in answers[start : start + REPEATS]]
+        for index, expected in enumerate(first):
+            elements += expected.numel()
+            same = torch.ones_like(expected, dtype=torch.bool)
+            for other in others:
+                changed = _words(expected) != _words(other[index])
+                same &= ~changed
+                if bool(changed.any()):
+                    distances = (expected[changed].double() - other[index][changed].double()).abs()
+                    largest = max(largest, float(distances.nan_to_num(nan=math.inf).max()))
+            differing += int((~same).sum())
+    return f"{differing:,} of {elements:,} elements, by at most {largest:.3g}" if differing else None
+
+
+def _outputs(answer: Answer) -> list[torch.Tensor]:
+    assert isinstance(answer.returned, Returned)
+    return [each for each in (*answer.returned.outputs, *answer.returned.in_place.values()) if each is not None]
+
+
+def _words(tensor: torch.Tensor) -> torch.Tensor:
+    """The bits of each element."""
+    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.contiguous().view(words[tensor.element_size()])
+
+
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(-1).view(torch.uint8)
 
@@ -256,7 +310,7 @@ def _inputs(answer: Answer) -> str:
     """The arguments, one line each."""
     layouts, plans = dict(answer.call.layouts), dict(answer.call.plans)
     lines = []
-    for each in answer.arguments:
+    for each in answer.question.arguments:
         if isinstance(each, Plain):
             lines.append(f"{each.name} = {each.value!r}")
         else:

@@ -49,10 +49,10 @@ def sequences(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     `replay` — the same buffers with new values; `sizes` — small, large, small; `states` — other parameters; `mixed` —
     all that varies, in an order that the seed draws.
     """
-    names = sorted(task.graded_shapes(device), key=lambda name: elements(task, name))
+    names = _by_size(task, device)
     if not names:
         return ()
-    large = next((name for name in reversed(names) if elements(task, name) <= LARGEST), names[0])
+    large = _largest(task, names)
     all_factors = factors(task, device)
     plain = {key: values[0] for key, values in all_factors}
     cases = []
@@ -72,6 +72,28 @@ def sequences(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
             calls = (replace(_call(task, row), seed=each) for row, each in zip(rows, seeds, strict=True))
             cases.append(NamedCase(name, Case(tuple(calls))))
     return tuple(cases)
+
+
+def repeats(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
+    """The cases of the determinism check: per dtype one plain call, of the largest shape that is not enormous."""
+    names = _by_size(task, device)
+    if not names:
+        return ()
+    plain = {key: values[0] for key, values in factors(task, device)}
+    cases = []
+    for dtype in task.dtypes:
+        call = _call(task, {**plain, DTYPE: dtype, SHAPE: _largest(task, names)})
+        name = DTYPE_NAMES[dtype]
+        cases.append(NamedCase(name, Case((replace(call, seed=derive(seed, task.name, "repeats", name)),))))
+    return tuple(cases)
+
+
+def _by_size(task: Task, device: str) -> list[str]:
+    return sorted(task.graded_shapes(device), key=lambda name: elements(task, name))
+
+
+def _largest(task: Task, names: Sequence[str]) -> str:
+    return next((name for name in reversed(names) if elements(task, name) <= LARGEST), names[0])
 
 
 def derive(seed: int, *parts: object) -> int:

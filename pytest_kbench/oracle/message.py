@@ -32,6 +32,7 @@ _VERDICTS: Final = {
     Reason.INPUTS_CHANGED: "inputs changed",
     Reason.OUT_OF_BOUNDS: "wrote out of bounds",
     Reason.OUTPUTS_CHANGED: "outputs changed later",
+    Reason.NONDETERMINISTIC: "not deterministic",
     Reason.NONFINITE: "wrong NaN or infinity",
     Reason.WRONG: "wrong",
     Reason.DEVICE: "no device",

@@ -1,0 +1,105 @@
+"""The truth about one call, and a memory of it: all candidates of a task are judged by the same calls in one run."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from ..case import Call
+from ..task import Task
+from .golden import Eager, eager, golden
+from .inputs import Arguments, Placed, draw
+from .tolerance import Bound, Tolerance, bound
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a candidate is asked: its arguments, and what eager gives for them (so that outputs can be specified)."""
+
+    arguments: Arguments
+    eager: Eager
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a call must give, per output: golden, and what is allowed around it."""
+
+    golden: tuple[torch.Tensor, ...]
+    bounds: tuple[Bound, ...]
+
+
+def ask(task: Task, call: Call) -> Question:
+    """Draw the arguments and run the reference in the working dtype.
+
+    Raises `CaseError` if the call does not fit the task, `InputsFailed` and `ReferenceFailed`.
+    """
+    arguments = draw(task, call)
+    return Question(arguments, eager(task, arguments))
+
+
+def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth:
+    """Golden for a question, with its bounds. Raises `ReferenceFailed`."""
+    found = golden(task, question.arguments, call.dtype, call.seed, question.eager)
+    made = zip(found.golden, found.eager, found.shaken, found.terms, strict=True)
+    free = _has_infinities_alone(question.arguments)
+    bounds = tuple(
+        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free) for golden, eager, shaken, terms in made
+    )
+    return Truth(found.golden, bounds)
+
+
+def _has_infinities_alone(arguments: Arguments) -> bool:
+    """Whether an input holds an infinity, and none a NaN."""
+    floats = [each.values for each in arguments if isinstance(each, Placed) and each.values.is_floating_point()]
+    strange = [each for each in floats if each.numel() and not bool(each.sum().isfinite())]
+    return any(bool(each.isinf().any()) for each in strange) and not any(bool(each.isnan().any()) for each in strange)
+
+
+Known = tuple[Question, Truth]
+Key = tuple[str, str, Tolerance]
+
+
+class Truths:
+    """The truths about the last calls, up to `most_bytes` of tensors; safe to share between threads."""
+
+    def __init__(self, most_bytes: int = 256 << 20) -> None:
+        self._most = most_bytes
+        self._bytes = 0
+        self._known: OrderedDict[Key, tuple[Known, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, task: Task, call: Call, rule: Tolerance) -> Known | None:
+        """What is known of this call."""
+        with self._lock:
+            found = self._known.get(_key(task, call, rule))
+            return None if found is None else found[0]
+
+    def put(self, task: Task, call: Call, rule: Tolerance, known: Known) -> None:
+        """Remember a call; the oldest are forgotten for it."""
+        size = sum(each.nbytes for each in _tensors(known))
+        key = _key(task, call, rule)
+        with self._lock:
+            if size > self._most or key in self._known:
+                return
+            self._known[key] = known, size
+            self._bytes += size
+            while self._bytes > self._most:
+                self._bytes -= self._known.popitem(last=False)[1][1]
+
+
+def _key(task: Task, call: Call, rule: Tolerance) -> Key:
+    return task.digest, str(call), rule
+
+
+def _tensors(known: Known) -> Iterator[torch.Tensor]:
+    question, truth = known
+    yield from (each.values for each in question.arguments if isinstance(each, Placed))
+    yield from question.eager.outputs
+    yield from truth.golden
+    for allowed in truth.bounds:
+        yield allowed.elementwise
+        yield from (each for each in (allowed.accepts, allowed.centre) if each is not None)
