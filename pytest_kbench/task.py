@@ -56,6 +56,9 @@ class Range:
             return cls(min(choices), max(choices), choices)
         raise ValueError(f"{text!r} is no range")
 
+    def __contains__(self, size: int) -> bool:
+        return size in self.choices if self.choices else self.low <= size <= self.high
+
     def __repr__(self) -> str:
         return repr("|".join(map(str, self.choices)) if self.choices else f"{self.low}..{self.high}")
 
@@ -308,6 +311,14 @@ def _check_dimensions(task: Task) -> None:
             raise TaskError(
                 f"fuzz[{name!r}]", "no argument uses this dimension", f"Choose from: {', '.join(sorted(known))}"
             )
+    for name, dims in task.shapes.items():
+        for dimension, allowed in task.fuzz.items():
+            if dims[dimension] not in allowed:
+                raise TaskError(
+                    f"fuzz[{dimension!r}]",
+                    f"{allowed!r} leaves out shapes[{name!r}], which has {dimension}={dims[dimension]}",
+                    "Widen the range: what is named is allowed",
+                )
     for device, names in task.time.items():
         if device not in ("cpu", "cuda"):
             raise TaskError(f"time[{device!r}]", "is no kind of device", "Use cpu and cuda")
