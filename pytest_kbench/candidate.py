@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote_to_bytes
 
 Language = Literal["python", "cpp", "cuda"]
 LANGUAGES: dict[str, Language] = {".py": "python", ".cpp": "cpp", ".cu": "cuda"}
@@ -26,13 +27,18 @@ class CandidateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file or folder of sources. `include` are folders of shared headers that its build may read."""
+    """A file or folder of sources.
+
+    `include` are folders of shared headers that its build may read; `flags` are given to its compiler, beside those
+    that its sources ask for.
+    """
 
     name: str
     path: Path
     sources: tuple[Path, ...]
     include: tuple[Path, ...]
     language: Language
+    flags: tuple[str, ...] = ()
 
     @classmethod
     def at(cls, path: Path) -> Candidate:
@@ -60,6 +66,11 @@ class Candidate:
 def escaped(name: str) -> str:
     """A file name as part of a test id."""
     return re.sub(r"[^A-Za-z0-9_.+-]", lambda match: "".join(f"%{byte:02X}" for byte in os.fsencode(match[0])), name)
+
+
+def unescaped(name: str) -> str:
+    """The inverse of `escaped`."""
+    return os.fsdecode(unquote_to_bytes(name))
 
 
 def find(folder: Path) -> tuple[Candidate | CandidateError, ...]:

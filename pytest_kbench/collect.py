@@ -8,25 +8,32 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from .candidate import Candidate, CandidateError, escaped, find
+from .argument import TaskError
+from .candidate import Candidate, CandidateError, escaped
+from .case import CaseError
 from .formats import native
+from .options import CANDIDATES, WARM
 from .record import Record
-from .run import RUN, Planned
+from .run import RUN, Planned, Run
 
 if TYPE_CHECKING:
     from .options import Settings
     from .task import Task
 
-CASE = "kbench_case"  # the user property that tells our cases from other tests, in a worker's reports too
+T = TypeVar("T")
+TURN = 6  # cases of one candidate in a row, before the next has its turn at them
+
+# User properties, in a worker's reports too: a test that is ours, a case's record, and what cannot be graded at all.
+CASE, RECORD, PROBLEM = "kbench_case", "kbench", "kbench_problem"
 
 
 class KernelFailed(Exception):
@@ -68,9 +75,9 @@ class KernelCase(pytest.Function):
         try:
             record = run.grade(planned)
         except Exception as error:  # ours: it must show in the table too, beside its traceback
-            self.user_properties.append(("kbench", json.dumps(run.internal(planned, error).to_json())))
+            self.user_properties.append((RECORD, json.dumps(run.internal(planned, error).to_json())))
             raise
-        self.user_properties.append(("kbench", json.dumps(record.to_json())))
+        self.user_properties.append((RECORD, json.dumps(record.to_json())))
         if record.status == "failed":
             raise KernelFailed(f"{run.text(planned, record)}\n{reproduce(self, planned, record, run.settings)}")
         if record.status == "skipped":
@@ -107,30 +114,37 @@ class TaskModule(pytest.Module):
         """One function per case; what cannot be graded is one item that says why, and the rest goes on."""
         run = self.config.stash[RUN]
         try:
-            task = self._loaded()[0]
+            task = run.adapted(self._loaded()[0])
             named = {check: run.cases(task, check) for check in run.settings.checks}
+            found = run.find(task)
         except native.TaskFileError as error:
             yield Broken.from_parent(self, name="task", problem=f"task: {error}")
             return
-        except Exception as error:  # a declaration that nobody thought of must not end the run
+        except (TaskError, CaseError) as error:
+            yield Broken.from_parent(self, name="hook", problem=f"task: {self.path.name}: from a hook: {error}")
+            return
+        except Exception as error:  # a declaration, or a hook, that nobody thought of must not end the run
             problem = f"task: {self.path.name}: no cases can be made of it: {type(error).__name__}: {error}"
             yield Broken.from_parent(self, name="task", problem=problem)
             return
-        wanted = self.config.getoption("--kbench-candidate")
-        where = run.candidates / task.name
-        found = [each for each in find(where) if wanted in (None, each.path.name)]
         yield from (self._broken(each) for each in found if isinstance(each, CandidateError))
         candidates = [each for each in found if isinstance(each, Candidate)]
         if not found:
-            reason = f"no candidate in {where}" if where.is_dir() else f"no candidate: there is no folder {where}"
-            yield Missing.from_parent(self, name="candidates", reason=reason)
+            yield Missing.from_parent(self, name="candidates", reason=_no_candidate(run, task))
         elif not task.graded_shapes(run.settings.device):
             reason = f"device: no shape of {task.name} is graded on {run.settings.device}"
             yield Missing.from_parent(self, name="shapes", reason=reason)
             return
         counts = ",".join(f"{check}={len(cases)}" for check, cases in named.items())
         for check, cases in named.items():
-            self._planned = [Planned(task, each, check, case, counts) for each in candidates for case in cases]
+            # Candidates take turns at a few cases: what is true of these is found out once.
+            self._planned = [
+                Planned(task, each, check, case, counts)
+                for group in _chunks(candidates, WARM)
+                for turn in _chunks(cases, TURN)
+                for each in group
+                for case in turn
+            ]
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
 
@@ -151,17 +165,35 @@ class TaskModule(pytest.Module):
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         """The cases of the check that is being collected."""
-        marks = (pytest.mark.kbench,)
-        metafunc.parametrize("kbench_case", [pytest.param(each, id=each.id, marks=marks) for each in self._planned])
+        metafunc.parametrize(
+            "kbench_case",
+            [
+                pytest.param(each, id=each.id, marks=(pytest.mark.kbench, getattr(pytest.mark, f"kbench_{each.check}")))
+                for each in self._planned
+            ],
+        )
+
+
+def _chunks(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def _no_candidate(run: Run, task: Task) -> str:
+    where = run.candidates / task.name
+    if run.only is not None:
+        return f"no candidate called {run.only} in {where}"
+    return f"no candidate in {where}" if where.is_dir() else f"no candidate: there is no folder {where}"
 
 
 class TaskItem(pytest.Item):
     """What stands for a task file that has no cases."""
 
+    PROPERTY = "kbench_task"
+
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.add_marker("kbench")
-        self.user_properties.append(("kbench_task", self.path.stem))
+        self.user_properties.append((self.PROPERTY, self.path.stem))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """The task file."""
@@ -174,6 +206,7 @@ class Broken(TaskItem):
     def __init__(self, *, problem: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.problem = problem
+        self.user_properties.append((PROBLEM, problem))
 
     def runtest(self) -> None:
         """Fail, saying why."""
@@ -196,6 +229,12 @@ class Missing(TaskItem):
         raise pytest.skip.Exception(self.reason, _use_item_location=True)
 
 
+def planned_of(item: pytest.Item | None) -> Planned | None:
+    """What an item grades; `None` for other tests."""
+    planned = item.callspec.params["kbench_case"] if isinstance(item, KernelCase) else None
+    return planned if isinstance(planned, Planned) else None
+
+
 def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Settings) -> str:
     """The command that grades just this case again, from the folder in which pytest was started."""
     start = item.config.invocation_params.dir
@@ -206,6 +245,7 @@ def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Set
     words += [str(each) for each in given if str(each).startswith("--override-ini=")]
     words += ["-c", str(option.inifilename)] if option.inifilename else []
     words += [f"--rootdir={option.rootdir}"] if option.rootdir else []
+    words += [f"{CANDIDATES}={option.kbench_candidates}"] if option.kbench_candidates else []
     words.append(f"--kbench-checks={planned.check}")
     words += [f"--kbench-case={record.case}"] if record.case else []
     return " ".join([*map(shlex.quote, words), settings.flags()]).rstrip()
@@ -226,4 +266,9 @@ def contract(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     request.node.grade(kbench_case)
 
 
-FUNCTIONS = {"build": build, "correct": correct, "contract": contract}
+def determinism(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
+    """Do repeats of a call agree bit by bit?"""
+    request.node.grade(kbench_case)
+
+
+FUNCTIONS = {"build": build, "correct": correct, "contract": contract, "determinism": determinism}

@@ -16,22 +16,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
+from .build.ahead import Builds
 from .build.cache import Store
 from .build.errors import EnvironmentFault
 from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
-from .checks import build, contract, correct
+from .checks import build, contract, correct, determinism
 from .checks.bench import Bench
 from .formats import native
-from .options import CheckName, Settings
+from .options import WARM, CheckName, Settings
+from .oracle.truth import Truths
 from .record import Reason, Record, Verdict
 from .sandbox.host import LayerReport, Sandbox, SandboxError
 from .task import Task
 
-CHECK_MODULES = {"build": build, "correct": correct, "contract": contract}
+CHECK_MODULES = {"build": build, "correct": correct, "contract": contract, "determinism": determinism}
 PROBLEMS = (EnvironmentFault, SandboxError)
-WARM = 4
 
 HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)
 TIMEOUTS = 3
@@ -40,16 +41,24 @@ CaseLike = NamedCase | Case | str
 
 
 class Grader:
-    """Grades candidates; keeps a few of them warm. Close it, or use it as a context manager."""
+    """Grades candidates; keeps a few of them warm. Close it, or use it as a context manager.
 
-    def __init__(self, settings: Settings | None = None) -> None:
+    Between calls of `grade` children stand still, so that nothing of a candidate runs while nobody looks. With
+    `restless` the last one goes on until `rest` is called, or another is graded: for whoever grades case by case.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, restless: bool = False) -> None:
         self.settings = Settings() if settings is None else settings
         if not isinstance(self.settings, Settings):
             raise TypeError(f"settings={settings!r}: make them with Settings(...)")
-        self._sandbox = Sandbox(strict=self.settings.strict_sandbox, threads=self.settings.threads)
+        self._sandbox = Sandbox(mode=self.settings.sandbox, threads=self.settings.threads)
         self._store = Store(self.settings.cache)
+        self._truths = Truths()
+        self._builds = Builds()
         self._lock = threading.Lock()
         self._idle: OrderedDict[tuple[str, ...], Bench] = OrderedDict()
+        self._restless = restless
+        self._awake: Bench | None = None  # an idle one whose child does not stand still yet
 
     def __enter__(self) -> Grader:
         return self
@@ -61,15 +70,32 @@ class Grader:
 
     def close(self) -> None:
         """End every child and the sandbox."""
+        self._builds.cancel()
         with self._lock:
-            idle, self._idle = list(self._idle.values()), OrderedDict()
+            idle, self._idle, self._awake = list(self._idle.values()), OrderedDict(), None
         for bench in idle:
             bench.close()
         self._sandbox.close()
 
+    def rest(self) -> None:
+        """Let the last candidate's child stand still."""
+        with self._lock:
+            self._rest()
+
+    def _rest(self) -> None:
+        if self._awake is not None:
+            self._awake.rest()
+            self._awake = None
+
     def layers(self) -> LayerReport:
         """Which layers of the sandbox hold on this machine, and which its kernel refuses."""
         return self._sandbox.layers()
+
+    def build_ahead(self, task: Task, candidate: Candidate) -> None:
+        """Start building a C++ candidate that will be graded soon; several are built at once."""
+        if candidate.language == "cpp":
+            bench = Bench(task, candidate, self.settings, self._sandbox, self._store)
+            self._builds.start(_build_key(task, candidate), bench.prepare)
 
     def grade(
         self,
@@ -96,9 +122,20 @@ class Grader:
     def _bench(self, task: Task, candidate: Candidate, settings: Settings) -> Iterator[Bench]:
         """Lend a bench to one caller at a time; an idle one of the same task and sources is used again."""
         self._sandbox.check_process()
-        key = (task.function.__name__, str(candidate.path), fingerprint(candidate), repr(settings))
+        key = (task.function.__name__, str(candidate.path), fingerprint(candidate), *candidate.flags, repr(settings))
         with self._lock:
-            bench = self._idle.pop(key, None) or Bench(task, candidate, settings, self._sandbox, self._store)
+            bench = self._idle.pop(key, None) or Bench(
+                task,
+                candidate,
+                settings,
+                self._sandbox,
+                self._store,
+                self._truths,
+                self._builds.take(_build_key(task, candidate)),
+            )
+            if bench is self._awake:
+                self._awake = None
+            self._rest()
         bench.serve(task)
         try:
             yield bench
@@ -108,14 +145,21 @@ class Grader:
         if not bench.built:
             bench.close()  # the machine may have changed when it is tried again
             return
-        bench.rest()
         with self._lock:
+            self._rest()
+            self._awake = bench
+            if not self._restless:
+                self._rest()
             spare = self._idle.pop(key, None)
             self._idle[key] = bench
             oldest = self._idle.popitem(last=False)[1] if len(self._idle) > WARM else None
         for each in (spare, oldest):
             if each is not None:
                 each.close()
+
+
+def _build_key(task: Task, candidate: Candidate) -> tuple[str, ...]:
+    return task.function.__name__, str(candidate.path), fingerprint(candidate), *candidate.flags
 
 
 class Patience:
@@ -162,7 +206,7 @@ def _grader_for(settings: Settings | None) -> Grader:
     settings = Settings() if settings is None else settings
     if not isinstance(settings, Settings):
         raise TypeError(f"settings={settings!r}: make them with Settings(...)")
-    key = (settings.strict_sandbox, settings.threads, settings.cache, os.getpid())
+    key = (settings.sandbox, settings.threads, settings.cache, os.getpid())
     with _graders_lock:
         if key not in _graders:
             _graders[key] = Grader(settings)
@@ -181,12 +225,13 @@ def grade(
     """Grade a candidate against a task, and say what is right, wrong or unsupported, with evidence.
 
     `task` is a `Task` or the path of a task file; `candidate` a path (or `Candidate`). `checks` is a choice of `build`,
-    `correct` and `contract` (default: all); `cases` limits the checks to these (as `--kbench-case` prints them).
+    `correct`, `contract` and `determinism` (default: all); `cases` limits the checks to these texts, as
+    `--kbench-case` takes them.
     The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
 
     Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`
     for a text that is no case, `EnvironmentFault` where nothing can be built or kept, and `SandboxError` where no child
-    can be locked up as `settings.strict_sandbox` asks.
+    can be locked up as `settings.sandbox` asks.
 
     >>> verdict = grade("tasks/softmax.py", "candidates/softmax/naive.cpp")  # doctest: +SKIP
     >>> verdict.outcome  # doctest: +SKIP

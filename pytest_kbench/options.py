@@ -1,8 +1,8 @@
 """The option table, and the frozen `Settings` that everything below the plugin reads.
 
 One row per option: its flag, how its text becomes a value, and its help. The plugin adds the rows to pytest's parser,
-`Settings.read` turns what was given into settings, and `Settings.flags` turns settings back into the flags that
-reproduce them.
+`given` merges command line and configuration file, `Settings.read` turns what was given into settings, and
+`Settings.flags` turns settings back into the flags that reproduce them.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-CheckName = Literal["build", "correct", "contract"]
-CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract")
+CheckName = Literal["build", "correct", "contract", "determinism"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism")
+WARM = 4  # candidates whose children are kept between their cases
 
 
 class OptionError(ValueError):
@@ -24,6 +25,8 @@ class OptionError(ValueError):
 
 
 LEAST_MEMORY = 64 << 20
+SandboxMode = Literal["auto", "strict", "off"]
+SANDBOX_MODES: tuple[SandboxMode, ...] = ("auto", "strict", "off")
 OPTIONAL = ("tolerance", "memory", "threads", "cache")
 
 
@@ -39,7 +42,7 @@ class Settings:
     max_failures: int = 20
     memory: int | None = None
     threads: int | None = None
-    strict_sandbox: bool = False
+    sandbox: SandboxMode = "auto"
     cache: Path | None = None
     device: str = "cpu"
 
@@ -53,7 +56,7 @@ class Settings:
             ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
             ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
-            ("strict_sandbox", bool, lambda given: True, "True or False"),
+            ("sandbox", str, lambda given: given in SANDBOX_MODES, f"one of {', '.join(SANDBOX_MODES)}"),
             ("cache", Path, lambda given: True, "a Path, or None"),
             ("device", str, lambda given: given == "cpu", "'cpu': this version grades on the CPU"),
         ):
@@ -82,7 +85,11 @@ class Settings:
 
 
 class Option(NamedTuple):
-    """One command-line option. `field` is the field of `Settings` that it sets, if any."""
+    """One option. `field` is the field of `Settings` that it sets, if any.
+
+    With `ini`, the configuration file has it too, under its flag's name without dashes: `kbench_timeout = 60`. A `many`
+    option may be given several times; a `path` in the configuration file is relative to the rootdir.
+    """
 
     flag: str
     field: str | None
@@ -90,13 +97,21 @@ class Option(NamedTuple):
     read: Callable[[str], Any] = str
     write: Callable[[Any], str] = str
     metavar: str | None = None
+    ini: bool = True
+    many: bool = False
+    path: bool = False
 
-    def value(self, text: str) -> Any:
-        """The value of this text; raises `OptionError`."""
+    @property
+    def name(self) -> str:
+        """Its name in the configuration file."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    def value(self, text: str, source: str | None = None) -> Any:
+        """The value of this text; raises `OptionError`. `source` is what was written, if not `--flag=text`."""
         try:
             return self.read(text)
         except ValueError as error:
-            raise OptionError(f"{self.flag}={text}: {error}") from None
+            raise OptionError(f"{source or f'{self.flag}={text}'}: {error}") from None
 
 
 def _checks(text: str) -> tuple[CheckName, ...]:
@@ -153,10 +168,10 @@ def _folder(text: str) -> Path:
     return Path(text).absolute()
 
 
-def _sandbox(text: str) -> bool:
-    if text not in ("auto", "strict"):
-        raise ValueError("choose auto or strict")
-    return text == "strict"
+def _sandbox(text: str) -> str:
+    if text not in SANDBOX_MODES:
+        raise ValueError(f"choose {', '.join(SANDBOX_MODES)}")
+    return text
 
 
 def _device(text: str) -> str:
@@ -165,11 +180,39 @@ def _device(text: str) -> str:
     return "cpu"
 
 
+def _required_device(text: str) -> str:
+    if text not in ("cpu", "cuda"):
+        raise ValueError("choose cpu or cuda")
+    return text
+
+
+REPORTS = (".json",)
+
+
+def _report(text: str) -> Path:
+    path = Path(text)
+    if path.suffix not in REPORTS:
+        raise ValueError(f"the suffix chooses the format; it may be {', '.join(REPORTS)}")
+    if path.is_dir():
+        raise ValueError("it is a folder")
+    return path.absolute()
+
+
 def _hex(value: int) -> str:
     return f"{value:x}"
 
 
+CANDIDATES, CANDIDATE, CASE, NEW, REPORT, REQUIRE_DEVICE = (
+    "--kbench-candidates",
+    "--kbench-candidate",
+    "--kbench-case",
+    "--kbench-new",
+    "--kbench-report",
+    "--kbench-require-device",
+)
 OPTIONS = (
+    Option(CANDIDATES, None, "folder of candidates, relative to the rootdir (default: candidates)", metavar="DIR"),
+    Option(CANDIDATE, None, "grade only the candidate of this file name", metavar="NAME", ini=False),
     Option(
         "--kbench-checks",
         "checks",
@@ -178,8 +221,7 @@ OPTIONS = (
         ",".join,
         "LIST",
     ),
-    Option("--kbench-candidate", None, "grade only the candidate of this file name", metavar="NAME"),
-    Option("--kbench-case", None, "grade just this case, as a failure's last line prints it", metavar="TEXT"),
+    Option(CASE, None, "grade just this case, as a failure's last line prints it", metavar="TEXT", ini=False),
     Option(
         "--kbench-seed",
         "seed",
@@ -188,8 +230,22 @@ OPTIONS = (
         _hex,
         "HEX",
     ),
+    Option("--kbench-device", "device", "auto or cpu", _device, str, "DEVICE"),
     Option(
-        "--kbench-tolerance", "tolerance", "a fixed rtol and atol instead of the three-way rule", _positive, str, "X"
+        REQUIRE_DEVICE,
+        None,
+        "fail what is skipped for want of this device: cpu or cuda",
+        _required_device,
+        str,
+        "DEVICE",
+    ),
+    Option(
+        "--kbench-sandbox",
+        "sandbox",
+        "auto; strict: refuse to run where a layer is missing; off: trust the candidates, to debug them",
+        _sandbox,
+        str,
+        "MODE",
     ),
     Option("--kbench-timeout", "timeout", "seconds one call may take (default: 30)", _positive, str, "S"),
     Option(
@@ -199,6 +255,9 @@ OPTIONS = (
         _positive,
         str,
         "S",
+    ),
+    Option(
+        "--kbench-tolerance", "tolerance", "a fixed rtol and atol instead of the three-way rule", _positive, str, "X"
     ),
     Option(
         "--kbench-maxfail",
@@ -225,13 +284,35 @@ OPTIONS = (
         "N",
     ),
     Option(
-        "--kbench-sandbox",
-        "strict_sandbox",
-        "auto, or strict: refuse to run where a layer is missing",
-        _sandbox,
-        lambda strict: "strict" if strict else "auto",
-        "MODE",
+        "--kbench-cache", "cache", "folder of builds (default: ~/.cache/pytest-kbench)", _folder, str, "DIR", path=True
     ),
-    Option("--kbench-cache", "cache", "folder of builds (default: ~/.cache/pytest-kbench)", _folder, str, "DIR"),
-    Option("--kbench-device", "device", "auto or cpu", _device, str, "DEVICE"),
+    Option(
+        REPORT,
+        None,
+        "write the run's records to a file, its format chosen by the suffix: .json; may be repeated",
+        _report,
+        str,
+        "FILE",
+        many=True,
+        path=True,
+    ),
+    Option(NEW, None, "write a starter task and candidate of this name, and end", metavar="NAME", ini=False),
 )
+
+
+class Given(NamedTuple):
+    """One text that was given for an option, and how an error shall quote it."""
+
+    text: str
+    source: str
+
+
+def given(
+    option: Option, command_line: str | Sequence[str] | None, ini: str | Sequence[str] | None, file: str
+) -> tuple[Given, ...]:
+    """What was given for an option: the command line, else the configuration file (called `file`), else nothing."""
+    if command_line is not None:
+        texts = (command_line,) if isinstance(command_line, str) else tuple(command_line)
+        return tuple(Given(text, f"{option.flag}={text}") for text in texts)
+    texts = (ini,) if isinstance(ini, str) else tuple(ini or ())
+    return tuple(Given(text, f"{file}: {option.name} = {text}") for text in texts if text)

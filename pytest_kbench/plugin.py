@@ -7,25 +7,43 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .options import OPTIONS, OptionError, Settings
+from . import hookspec
+from .fixtures import kbench_grade
+from .options import CANDIDATE, CANDIDATES, CASE, CHECKS, NEW, OPTIONS, Given, Option, OptionError, Settings, given
 
 if TYPE_CHECKING:
-    from .case import Case
+    from .run import Run
+
+__all__ = ["kbench_grade"]
 
 DEFAULT_CANDIDATES = "candidates"
+BY_FLAG = {option.flag: option for option in OPTIONS}
+MARKS = {
+    "kbench": "a graded case of a kernel candidate (pytest-kbench)",
+    **{f"kbench_{check}": f"a case of the {check} check (pytest-kbench)" for check in CHECKS},
+}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The `kbench` group of `pytest --help`."""
+    """The `kbench` group of `pytest --help`, and the same options for the configuration file."""
     group = parser.getgroup("kbench", "grade kernels (pytest-kbench)")
     group.addoption("--kbench", action="store_true", help="grade the candidates of every task file")
     for option in OPTIONS:
-        group.addoption(option.flag, metavar=option.metavar, default=None, help=option.help)
-    parser.addini("kbench_candidates", "folder of candidates, relative to the rootdir", default=DEFAULT_CANDIDATES)
+        action = "append" if option.many else "store"
+        group.addoption(option.flag, action=action, metavar=option.metavar, default=None, help=option.help)
+        if option.ini and option.many:
+            parser.addini(option.name, option.help, type="linelist", default=None)
+        elif option.ini:
+            parser.addini(option.name, option.help, type="string", default=None)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """The hooks that a conftest.py may implement."""
+    pluginmanager.add_hookspecs(hookspec)
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
@@ -44,45 +62,79 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if _lies_in(collection_path, _candidates(config)) else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """`--kbench-new`: write the starter files and end."""
+    if (name := config.getoption(NEW)) is None:
+        return None
+    from .starter import StarterError, write
+
+    try:
+        for line in write(name, _tasks(config), _candidates(config), config.invocation_params.dir):
+            print(line)
+    except StarterError as error:
+        raise pytest.UsageError(f"{NEW}={name}: {error}") from None
+    return 0
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """With `--kbench`: read the settings, and register the hooks that grade."""
-    config.addinivalue_line("markers", "kbench: a graded case of a kernel candidate (pytest-kbench)")
-    given = [option.flag for option in OPTIONS if config.getoption(option.flag) is not None]
-    if given and not config.getoption("--kbench"):
-        raise pytest.UsageError(f"{', '.join(given)}: add --kbench, without which nothing is graded")
-    if config.getoption("--kbench"):
-        # Read when torch loads: threads that wait for work must not take the candidates' CPUs.
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        from .run import Run
-        from .session import Session
-        from .xdist import Seed
+    for name, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+    if not config.getoption("--kbench"):
+        unused = [option.flag for option in OPTIONS if config.getoption(option.flag) is not None]
+        if unused:
+            raise pytest.UsageError(f"{', '.join(unused)}: add --kbench, without which nothing is graded")
+        return
+    # Read when torch loads: threads that wait for work must not take the candidates' CPUs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    from .session import Session
+    from .xdist import Workers
 
-        settings, case = _settings(config)
-        config.pluginmanager.register(Session(config, Run(settings, case, _candidates(config))), "kbench-session")
-        if config.pluginmanager.hasplugin("xdist"):
-            config.pluginmanager.register(Seed(settings.seed), "kbench-xdist")
+    run = _run(config)
+    session = Session(config, run)
+    config.pluginmanager.register(session, "kbench-session")
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(Workers(run.settings.seed), "kbench-xdist")
 
 
-def _settings(config: pytest.Config) -> tuple[Settings, Case | None]:
+def _run(config: pytest.Config) -> Run:
+    """All that the command line and the configuration file say."""
     from .case import Case, CaseError
+    from .run import Run
 
-    given = {option.flag: config.getoption(option.flag) for option in OPTIONS}
+    values: dict[str, Any] = {}
     try:
-        values = {
-            option.field: option.value(text)
-            for option in OPTIONS
-            if option.field and (text := given[option.flag]) is not None
-        }
-        if "seed" not in values and hasattr(config, "workerinput"):
-            values["seed"] = int(config.workerinput["kbench_seed"], 16)
-        case = Case.parse(given["--kbench-case"]) if given["--kbench-case"] is not None else None
+        for option in OPTIONS:
+            read = tuple(option.value(each.text, each.source) for each in _given(config, option))
+            if read:
+                values[option.field or option.flag] = read if option.many else read[0]
+        case = Case.parse(values[CASE]) if CASE in values else None
     except (OptionError, CaseError) as error:
-        prefix = "--kbench-case: " if isinstance(error, CaseError) else ""
+        prefix = f"{CASE}: " if isinstance(error, CaseError) else ""
         raise pytest.UsageError(f"{prefix}{error}") from None
-    wanted = given["--kbench-candidate"]
-    if wanted is not None and wanted not in {each.name for each in _candidates(config).glob("*/*")}:
-        raise pytest.UsageError(f"--kbench-candidate={wanted}: no task has a candidate of that name")
-    return Settings.read(values), case
+    if "seed" not in values and hasattr(config, "workerinput"):
+        values["seed"] = int(config.workerinput["kbench_seed"], 16)
+    _check_candidate(config, values.get(CANDIDATE))
+    settings = Settings.read({name: value for name, value in values.items() if not name.startswith("-")})
+    return Run(settings, config, _candidates(config), case, values)
+
+
+def _check_candidate(config: pytest.Config, wanted: str | None) -> None:
+    if wanted is None or config.hook.pytest_kbench_candidates.get_hookimpls():
+        return
+    if wanted not in {each.name for each in _candidates(config).glob("*/*")}:
+        raise pytest.UsageError(f"{CANDIDATE}={wanted}: no task has a candidate of that name")
+
+
+def _given(config: pytest.Config, option: Option) -> tuple[Given, ...]:
+    """What the command line, else the configuration file, says of an option."""
+    on_command_line = getattr(config.known_args_namespace, option.name, None)
+    file = config.inipath.name if config.inipath else "the configuration file"
+    found = given(option, on_command_line, config.getini(option.name) if option.ini else None, file)
+    if option.path and on_command_line is None:  # as everywhere in pytest, relative to the file that says it
+        found = tuple(each._replace(text=str(config.rootpath / each.text)) for each in found)
+    return found
 
 
 def _lies_in(path: Path, folder: Path) -> bool:
@@ -91,5 +143,12 @@ def _lies_in(path: Path, folder: Path) -> bool:
 
 
 def _candidates(config: pytest.Config) -> Path:
-    """Where candidates live: the ini option `kbench_candidates`, relative to the rootdir."""
-    return Path(os.path.realpath(config.rootpath / str(config.getini("kbench_candidates"))))
+    """Where candidates live: relative to the rootdir."""
+    found = _given(config, BY_FLAG[CANDIDATES])
+    return Path(os.path.realpath(config.rootpath / (found[0].text if found else DEFAULT_CANDIDATES)))
+
+
+def _tasks(config: pytest.Config) -> Path:
+    """Where a new task goes: the folder that was named on the command line, or `tasks`."""
+    named = config.known_args_namespace.file_or_dir
+    return config.invocation_params.dir / named[0] if named else config.rootpath / "tasks"

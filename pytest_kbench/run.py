@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .candidate import Candidate
+from .candidate import Candidate, CandidateError, escaped, find
 from .case import Case, NamedCase
-from .options import CheckName, Settings
+from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, CheckName, Settings
 from .record import Reason, Record
 
 if TYPE_CHECKING:
@@ -41,10 +42,16 @@ FULL_FAILURES = 3
 class Run:
     """What a run's items share. The grader starts at the first case; torch is not imported before a task needs it."""
 
-    def __init__(self, settings: Settings, case: Case | None, candidates: Path) -> None:
+    def __init__(
+        self, settings: Settings, config: pytest.Config, candidates: Path, case: Case | None, given: Mapping[str, Any]
+    ) -> None:
         self.settings = settings
-        self.case = case
         self.candidates = candidates
+        self.case = case
+        self.only: str | None = given.get(CANDIDATE)
+        self.required_device: str | None = given.get(REQUIRE_DEVICE)
+        self.reports: tuple[Path, ...] = given.get(REPORT, ())
+        self._config = config
         self._grader: Grader | None = None
         self._patience: dict[Path, Patience] = {}
         self._given_up: dict[Path, Planned] = {}
@@ -56,23 +63,57 @@ class Run:
         if self._grader is None:
             from .grader import Grader
 
-            self._grader = Grader(self.settings)
+            self._grader = Grader(self.settings, restless=True)
         return self._grader
+
+    def rest(self) -> None:
+        """Let the last candidate's child stand still: what comes next is not its case."""
+        if self._grader is not None:
+            self._grader.rest()
 
     def close(self) -> None:
         """End every process that was started."""
         if self._grader is not None:
             self._grader.close()
 
+    def adapted(self, task: Task) -> Task:
+        """The task with the tolerance that a hook gives it. Raises `TaskError` if that is none."""
+        tolerance = self._config.hook.pytest_kbench_tolerance(task=task, config=self._config)
+        return task if tolerance is None else replace(task, tolerance=tolerance)
+
+    def find(self, task: Task) -> list[Candidate | CandidateError]:
+        """The task's candidates: those of its folder, then those of hooks, each with the flags that hooks give it."""
+        hook = self._config.hook
+        found = list(find(self.candidates / task.name))
+        for paths in hook.pytest_kbench_candidates(task=task, config=self._config):
+            found += [_at(Path(path)) for path in paths]
+        names: set[str] = set()
+        for index, each in enumerate(found):
+            name = each.path.name
+            if name in names and isinstance(each, Candidate):
+                found[index] = each = CandidateError(each.path, "another candidate of this task has the same name")
+            names.add(name)
+            if isinstance(each, Candidate):
+                flags = hook.pytest_kbench_build_flags(task=task, candidate=each, config=self._config)
+                found[index] = replace(each, flags=tuple(flag for flags_of_one in flags for flag in flags_of_one))
+        return [each for each in found if self.only in (None, each.path.name)]
+
     def cases(self, task: Task, check: CheckName) -> tuple[NamedCase, ...]:
-        """What a check grades: its own cases; or the one of `--kbench-case`, in the first check that takes cases."""
+        """What a check grades: its own cases and those of hooks; or `--kbench-case`, in the first check that takes it.
+
+        Raises `CaseError` for a hook's case that is none.
+        """
         from .grader import CHECK_MODULES
 
         if self.case is not None:
             taker = next((each for each in self.settings.checks if each != "build"), None)
             return (NamedCase("case", self.case),) if check == taker else ()
         planned: tuple[NamedCase, ...] = CHECK_MODULES[check].cases(task, self.settings)
-        return planned
+        if check == "build":
+            return planned
+        added = self._config.hook.pytest_kbench_cases(task=task, check=check, config=self._config)
+        named = {name: text for each in added for name, text in each.items()}
+        return (*planned, *(NamedCase(escaped(name), Case.parse(text)) for name, text in named.items()))
 
     def grade(self, planned: Planned) -> Record:
         """The record of one item. What gives a candidate up is told once; its other items are skipped."""
@@ -88,6 +129,8 @@ class Run:
             record = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records[0]
         except PROBLEMS as error:
             record = self._failed(planned, Reason.ENVIRONMENT, f"environment: {error}")
+        if record.reason is Reason.DEVICE and self.required_device == "cuda":
+            record = replace(record, status="failed", message=f"{record.message} {REQUIRE_DEVICE}=cuda asks for one.")
         patience = self._patience.setdefault(candidate.path, Patience(self.settings.max_failures))
         if patience.lost(record):
             self._given_up[candidate.path] = planned
@@ -106,6 +149,13 @@ class Run:
         key = (planned.candidate.path, planned.check)
         self._failures[key] += 1
         return record.message if self._failures[key] <= FULL_FAILURES else record.message.partition("\n")[0]
+
+
+def _at(path: Path) -> Candidate | CandidateError:
+    try:
+        return Candidate.at(path)
+    except CandidateError as error:
+        return error
 
 
 RUN: pytest.StashKey[Run] = pytest.StashKey()

@@ -1,21 +1,31 @@
-"""The hooks of a `--kbench` run: what is collected, what comes back from every worker, and the exit code."""
+"""The hooks of a `--kbench` run: what is collected, what comes back from every worker, reports, and the exit code."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .collect import TaskModule
+from .collect import CASE, PROBLEM, RECORD, Broken, TaskItem, TaskModule, planned_of
+from .environment import environment
 from .formats import native
+from .options import REPORT, REQUIRE_DEVICE
 from .record import Reason, Record
+from .report import json as document
 from .report import terminal
+from .report.progress import Progress
 from .run import RUN, Run
 
 if TYPE_CHECKING:
     from .sandbox.host import LayerReport
+
+SAVE_SECONDS = 5.0  # how much of a run's results may be lost when it is killed
 
 
 class Session:
@@ -24,9 +34,20 @@ class Session:
     def __init__(self, config: pytest.Config, run: Run) -> None:
         self.config, self.run = config, run
         self.records: list[Record] = []
+        self.problems: list[dict[str, str]] = []
         self.ordinary = 0
         self.layers: LayerReport | None = None
+        self._environment: dict[str, object] = {}
+        self._saved = 0.0
+        self._unwritten: dict[Path, str] = {}
+        self._progress: Progress | None = None
         config.stash[RUN] = run
+
+    @property
+    def _is_worker(self) -> bool:
+        return hasattr(self.config, "workerinput")
+
+    # Collection.
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> TaskModule | None:
         """Task files that pytest would not collect by itself."""
@@ -47,20 +68,85 @@ class Session:
             parent.parametrize(metafunc)
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """A failing item for every candidate folder whose task is nowhere, where whole folders are graded."""
+        tasks = {module.path for item in items if (module := item.getparent(TaskModule)) is not None}
+        whole = any(Path(str(each)).is_dir() for each in self.config.args)
+        if tasks and whole:
+            items += [self._without_task(session, folder) for folder in self._folders() if not _has_task(folder, tasks)]
+
+    def _folders(self) -> list[Path]:
+        try:
+            return sorted(each for each in self.run.candidates.iterdir() if each.is_dir() and each.name[0] not in "_.")
+        except OSError:
+            return []
+
+    def _without_task(self, session: pytest.Session, folder: Path) -> pytest.Item:
+        problem = (
+            f"candidates: {folder}: there is no task {folder.name}. Rename the folder after a task file, or remove it"
+        )
+        return Broken.from_parent(
+            session, name=f"candidates[{folder.name}]", nodeid=f"candidates[{folder.name}]", problem=problem
+        )
+
+    # The run.
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Start building what will be graded: several at once, and each worker somewhere else."""
+        if self.config.option.collectonly or getattr(self.config.option, "numprocesses", None):
+            return
+        planned = {(each.task, each.candidate): None for item in session.items if (each := planned_of(item))}
+        jobs = list(planned)
+        number = int(re.sub(r"\D", "", getattr(self.config, "workerinput", {}).get("workerid", "")) or 0)
+        middle = number * len(jobs) // max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), 1) % (len(jobs) or 1)
+        for task, candidate in (*jobs[middle:], *jobs[:middle]):
+            self.run.grader.build_ahead(task, candidate)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+        """What a candidate left running stands still when the next test is not its own."""
+        result = yield
+        here, there = planned_of(item), planned_of(nextitem)
+        if here is not None and (there is None or there.candidate != here.candidate):
+            self.run.rest()
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        """Tell of a case that takes long: a build, most of the time."""
+        if self._progress is None:
+            return (yield)
+        with self._progress.watch(item.name):
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Find out which layers of the sandbox hold here; with `--kbench-sandbox=strict` all must."""
-        if self.config.option.collectonly or hasattr(self.config, "workerinput"):
+        if self.config.option.collectonly or self._is_worker:
             return
         from .grader import PROBLEMS
 
+        self._progress = Progress()
         try:
             self.layers = self.run.grader.layers()
             if getattr(self.config.option, "numprocesses", None):
                 self.run.close()  # the workers have graders of their own
         except PROBLEMS as error:
             raise pytest.UsageError(f"--kbench: {error}") from None
-        if self.layers.refused and self.run.settings.strict_sandbox:
+        if self.layers.refused and self.run.settings.sandbox == "strict":
             raise pytest.UsageError(f"--kbench-sandbox=strict: {terminal.missing(self.layers.refused)}")
+        if self.run.reports:
+            self._environment = environment(
+                self.config.invocation_params.args,
+                self.run.settings.seed,
+                self.run.settings.device,
+                (self.layers.active, self.layers.refused),
+            )
+            self._save(complete=False)
+            if self._unwritten:
+                path, why = next(iter(self._unwritten.items()))
+                raise pytest.UsageError(f"{REPORT}={path}: it cannot be written ({why})")
 
     def pytest_report_header(self) -> list[str]:
         """Device, seed, and how well candidates are locked up: what a reader needs to judge and to repeat the run."""
@@ -71,36 +157,78 @@ class Session:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the records, from this process and from workers."""
-        properties = dict(report.user_properties)
-        if not any(name.startswith("kbench") for name in properties):
+        properties = {name: str(value) for name, value in report.user_properties}
+        if not properties.keys() & {CASE, RECORD, PROBLEM, TaskItem.PROPERTY}:
             self.ordinary += report.when == "setup"
-        elif report.when == "call" and "kbench" in properties:
-            self.records.append(Record.from_json(json.loads(str(properties["kbench"]))))
+        elif report.when == "call" and RECORD in properties:
+            self.records.append(Record.from_json(json.loads(properties[RECORD])))
+        elif report.when == "call" and PROBLEM in properties:
+            self.problems.append({"item": report.nodeid, "message": properties[PROBLEM]})
+        if time.monotonic() > self._saved + SAVE_SECONDS:
+            self._save(complete=False)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table."""
+    # The end.
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+        """The table, last, where people look for it."""
+        yield
         if self.records:
             terminalreporter.section("kbench")
             for line in terminal.table(self.records):
                 terminalreporter.line(line)
+        if self._device_missing():
+            terminalreporter.line(f"{REQUIRE_DEVICE}={self.run.required_device}: there is none here", red=True)
+        for path in self.run.reports:
+            why = self._unwritten.get(path)
+            told = f"{path} could not be written ({why})" if why else f"wrote {path}"
+            terminalreporter.line(f"kbench: {told}", red=bool(why))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Exit 3 for a bug of ours; 5 when nothing was graded."""
+        """Exit 3 for a bug of ours; 5 when nothing was graded; then the verdicts, for hooks and files."""
         self.run.close()
-        bug = any(record.reason is Reason.INTERNAL for record in self.records)
-        if bug and exitstatus == pytest.ExitCode.TESTS_FAILED:
-            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
-        elif (
-            exitstatus == pytest.ExitCode.OK
-            and not self.ordinary
-            and not self.config.option.collectonly
-            and not self._graded()
-        ):
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        if self._progress is not None:
+            self._progress.close()
+        if self._is_worker or self.config.option.collectonly:
+            return
+        session.exitstatus = self._exit_code(exitstatus)
+        for (task, candidate), verdict in document.by_candidate(self.records).items():
+            self.config.hook.pytest_kbench_verdict(task=task, candidate=candidate, verdict=verdict, config=self.config)
+        self._save(complete=exitstatus != pytest.ExitCode.INTERRUPTED, exit_code=session.exitstatus)
 
-    def _graded(self) -> bool:
-        return any(record.status != "skipped" for record in self.records)
+    def _exit_code(self, exitstatus: int) -> int:
+        bug = any(record.reason is Reason.INTERNAL for record in self.records)
+        graded = any(record.status != "skipped" for record in self.records)
+        if bug and exitstatus == pytest.ExitCode.TESTS_FAILED:
+            return pytest.ExitCode.INTERNAL_ERROR
+        if exitstatus == pytest.ExitCode.OK and self._device_missing():
+            return pytest.ExitCode.TESTS_FAILED
+        if exitstatus == pytest.ExitCode.OK and not self.ordinary and not graded:
+            return pytest.ExitCode.NO_TESTS_COLLECTED
+        return exitstatus
+
+    def _device_missing(self) -> bool:
+        required = self.run.required_device
+        return required is not None and required != self.run.settings.device
+
+    def _save(self, *, complete: bool, exit_code: int | None = None) -> None:
+        """Write the reports; what goes wrong is kept, to be told."""
+        self._saved = time.monotonic()
+        if not self._environment:
+            return
+        data = document.document(self._environment, self.records, self.problems, complete=complete, exit_code=exit_code)
+        self._unwritten.clear()
+        for path in self.run.reports:
+            try:
+                document.write(path, data)
+            except OSError as error:
+                self._unwritten[path] = error.strerror or str(error)
+
+
+def _has_task(folder: Path, tasks: set[Path]) -> bool:
+    """Whether a task of this name was collected, or lies beside one that was."""
+    return any((place / f"{folder.name}.py").exists() for place in {path.parent for path in tasks})
 
 
 def _is_pytests_own(path: Path, parent: pytest.Collector) -> bool:

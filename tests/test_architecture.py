@@ -17,10 +17,10 @@ RANKS = (
     ("build", "formats"),
     ("checks",),
     ("grader",),
-    ("report",),
-    ("run", "xdist"),
+    ("environment", "report", "starter"),
+    ("fixtures", "hookspec", "run"),
     ("collect",),
-    ("session",),
+    ("session", "xdist"),
     ("plugin",),
 )
 RANK = {room: rank for rank, rooms in enumerate(RANKS) for room in rooms}

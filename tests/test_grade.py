@@ -251,7 +251,7 @@ def test_strict_is_heard_from_python_too(candidate, monkeypatch):
     monkeypatch.setattr(Sandbox, "start", start)
     mine = candidate("def relu(x):\n    return x.relu()")
     with pytest.raises(SandboxError):
-        grade(HERE.parent / "tasks" / "relu.py", mine, settings=Settings(strict_sandbox=True))
+        grade(HERE.parent / "tasks" / "relu.py", mine, settings=Settings(sandbox="strict"))
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_text_that_is_no_case_is_refused(text):
     [
         *({"seed": -1}, {"seed": "ff"}, {"timeout": 0}, {"timeout": "3"}, {"device": "cuda"}, {"checks": ("speed",)}),
         *({"checks": "build"}, {"threads": 0}, {"tolerance": 0.0}, {"memory": 1}, {"memory": 1 << 70}, {"cache": "x"}),
-        *({"strict_sandbox": "no"}, {"max_failures": -1}),
+        *({"sandbox": "no"}, {"max_failures": -1}),
     ],
 )
 def test_settings_are_checked_where_they_are_made(wrong):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..candidate import escaped
 from ..options import CHECKS
 from ..record import Reason, Record
+from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
 LAYOUTS_OF = re.compile(r"layout\(([^)]*)\)")
@@ -24,6 +25,8 @@ def table(records: Sequence[Record]) -> list[str]:
 
 def layers(active: Sequence[str], refused: Mapping[str, str]) -> str:
     """One line on the sandbox."""
+    if SWITCHED_OFF in refused:
+        return "sandbox OFF: candidates may do whatever you may"
     return missing(refused) if refused else f"sandbox complete ({len(active)} layers)"
 
 
@@ -59,7 +62,13 @@ def _verdict(records: Sequence[Record]) -> str:
     limits = takes(records)
     refused = sum(record.reason is Reason.UNSUPPORTED for record in records)
     told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
-    return ", ".join([*told, *_partly(records)])
+    return ", ".join([*told, *_differing(records), *_partly(records)])
+
+
+def _differing(records: Sequence[Record]) -> list[str]:
+    """That repeats of a call did not give the same bits, where they did not."""
+    differing = [record.facts["repeats"] for record in records if "repeats" in record.facts]
+    return [f"repeats differ ({differing[0]})"] if differing else []
 
 
 def _partly(records: Sequence[Record]) -> list[str]:

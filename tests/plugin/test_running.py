@@ -13,7 +13,11 @@ def test_a_right_candidate_passes_everything_and_has_a_row_in_the_table(project)
     result = project.grade("-q")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["*= kbench =*", "task *candidate *build *correct *contract *verdict", "twice *right.py *ok *passed"]
+        [
+            "*= kbench =*",
+            "task *candidate *build *correct *contract *determinism *verdict",
+            "twice *right.py *ok *passed",
+        ]
     )
 
 
@@ -98,7 +102,7 @@ def test_a_fresh_run_has_a_fresh_seed(project):
     ("option", "message"),
     [
         ("--kbench-seed=xyz", "--kbench-seed=xyz: a seed is 1 to 16 hexadecimal digits"),
-        ("--kbench-checks=speed", "--kbench-checks=speed: choose from build, correct, contract*"),
+        ("--kbench-checks=speed", "--kbench-checks=speed: choose from build, correct, contract, determinism*"),
         ("--kbench-tolerance=-1", "--kbench-tolerance=-1: a positive number is needed"),
         ("--kbench-timeout=soon", "--kbench-timeout=soon: a positive number is needed"),
         ("--kbench-memory=lots", "--kbench-memory=lots: write a size such as 512M or 8G*"),
@@ -109,7 +113,7 @@ def test_a_fresh_run_has_a_fresh_seed(project):
         ("--kbench-candidate=..", "--kbench-candidate=..: no task has a candidate of that name"),
         ("--kbench-case=dims(rows=3,rows=4)", "--kbench-case: *gives a name twice"),
         ("--kbench-threads=0", "--kbench-threads=0: a whole number from 1 to 4096 is needed"),
-        ("--kbench-sandbox=off", "--kbench-sandbox=off: choose auto or strict"),
+        ("--kbench-sandbox=of", "--kbench-sandbox=of: choose auto, strict, off"),
         ("--kbench-device=tpu", "--kbench-device=tpu: choose auto or cpu*"),
         ("--kbench-case=rows=3", "--kbench-case: *no part of a case*"),
         ("--kbench-candidate=nobody.py", "--kbench-candidate=nobody.py: no task has a candidate of that name"),
