@@ -24,7 +24,7 @@ task = Task(
         "laptop": dict(tokens=256, hidden=2048),
         "llama-7b": dict(tokens=16384, hidden=4096),  # robust-kbench: batch 16, 1024 tokens
     },
-    fuzz=dict(tokens="0..2048", hidden="1..4096"),
+    fuzz=dict(tokens="0..16384", hidden="1..16411"),
     time=dict(cpu=["laptop"], cuda=["laptop", "llama-7b"]),
     dtypes=["float32", "float16", "bfloat16"],
     grad=["x", "weight"],

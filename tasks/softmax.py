@@ -20,7 +20,7 @@ task = Task(
         "laptop": dict(rows=512, columns=1024),
         "kernelbench": dict(rows=4096, columns=393216),  # KernelBench level 1, problem 23
     },
-    fuzz=dict(rows="0..2048", columns="1..4096"),
+    fuzz=dict(rows="0..4096", columns="1..393216"),
     time=dict(cpu=["laptop"], cuda=["laptop", "kernelbench"]),
     dtypes=["float32", "float16", "bfloat16"],
     grad=["x"],

@@ -62,6 +62,9 @@ class Layout {
     }
   }
 
+  // A dense matrix.
+  Layout(int64_t rows, int64_t columns) : count(rows), width(columns), sizes_{rows}, strides_{columns} {}
+
   // Elements from the tensor's first element to that of this row.
   int64_t offset(int64_t row) const {
     int64_t offset = 0;
@@ -91,46 +94,67 @@ const float* widened(const T* from, int64_t step, int64_t width, float* buffer) 
   return buffer;
 }
 
-// y[row] = kernel(x[row]) for every row; rows are shared out among threads where there is enough to do.
+// kernel(row, values, buffer) for every row of x: its elements as floats, and `room` floats of the thread's own. Rows
+// are shared out among threads where there is enough to do.
 template <class Kernel>
-void for_each_row(const TensorView& x, const TensorView& y, Kernel&& kernel) {
-  check_output(x, y);
+void read_each_row(const TensorView& x, int64_t room, Kernel&& kernel) {
   const Layout layout(x);
-  const int64_t width = layout.width;
-  if (layout.count == 0 || width == 0) return;
+  if (layout.count == 0) return;
   dispatch(x, [&](auto element) {
     using T = decltype(element);
     const T* const from = data<const T>(x);
-    T* const to = data<T>(y);
-    const int64_t most = std::min<int64_t>(layout.count, layout.count * width / kWorthAThread);
+    const int64_t most = std::min<int64_t>(layout.count, layout.count * layout.width / kWorthAThread);
     const int threads = static_cast<int>(std::clamp<int64_t>(most, 1, omp_get_max_threads()));
     const bool in_place = std::is_same_v<T, float> && layout.step == 1;
+    const int64_t each = room + (in_place ? 0 : layout.width);
     // Allocated here, where an exception for want of memory can still leave the kernel.
-    const auto scratch = std::make_unique_for_overwrite<float[]>(in_place ? 0 : 2 * width * threads);
+    const auto scratch = std::make_unique_for_overwrite<float[]>(each * threads);
 
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t row = 0; row < layout.count; ++row) {
-      float* const in = in_place ? nullptr : scratch.get() + 2 * width * omp_get_thread_num();
-      const float* const values = widened(from + layout.offset(row), layout.step, width, in);
-      if constexpr (std::is_same_v<T, float>) {
-        kernel(values, to + row * width, width);
-      } else {
-        float* const out = in + width;
-        kernel(values, out, width);
-        for (int64_t i = 0; i < width; ++i) floats::narrow(out[i], to[row * width + i]);
-      }
+      float* const buffer = scratch.get() + each * omp_get_thread_num();
+      kernel(row, widened(from + layout.offset(row), layout.step, layout.width, buffer + room), buffer);
     }
   });
 }
 
-// A vector (a parameter of one dimension) as floats, whatever its dtype and stride.
+// kernel(row, in, out, width) for every row of x and of y, which has its shape and dtype and is dense.
+template <class Kernel>
+void for_each_numbered_row(const TensorView& x, const TensorView& y, Kernel&& kernel) {
+  check_output(x, y);
+  const int64_t width = Layout(x).width;
+  if (width == 0) return;
+  dispatch(y, [&](auto element) {
+    using T = decltype(element);
+    T* const to = data<T>(y);
+    if constexpr (std::is_same_v<T, float>) {
+      read_each_row(x, 0, [&](int64_t row, const float* in, float*) { kernel(row, in, to + row * width, width); });
+    } else {
+      read_each_row(x, width, [&](int64_t row, const float* in, float* out) {
+        kernel(row, in, out, width);
+        for (int64_t i = 0; i < width; ++i) floats::narrow(out[i], to[row * width + i]);
+      });
+    }
+  });
+}
+
+// y[row] = kernel(x[row]) for every row.
+template <class Kernel>
+void for_each_row(const TensorView& x, const TensorView& y, Kernel&& kernel) {
+  for_each_numbered_row(x, y, [&](int64_t, const float* in, float* out, int64_t width) { kernel(in, out, width); });
+}
+
+// All elements of a tensor (a parameter, say) as dense floats, whatever its shape, dtype and strides.
 inline std::vector<float> vector_of_floats(const TensorView& tensor) {
   std::vector<float> values(tensor.numel());
-  const int64_t step = tensor.ndim() ? tensor.stride(-1) : 1;
+  const Layout layout(tensor);
   dispatch(tensor, [&](auto element) {
     using T = decltype(element);
-    const T* const from = data<const T>(tensor);
-    for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) values[i] = floats::widen(from[i * step]);
+    for (int64_t row = 0; row < layout.count; ++row) {
+      const T* const from = data<const T>(tensor) + layout.offset(row);
+      float* const to = values.data() + row * layout.width;
+      for (int64_t i = 0; i < layout.width; ++i) to[i] = floats::widen(from[i * layout.step]);
+    }
   });
   return values;
 }
