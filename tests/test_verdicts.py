@@ -1,44 +1,122 @@
-"""Honest candidates pass; wrong ones and cheats get the verdict that their first line says."""
+"""Honest candidates pass; bugs and cheats get the verdict that their first line says."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pytest_kbench import Grader, Settings
+from pytest_kbench import Grader, Settings, Task
+from pytest_kbench.candidate import Candidate, find
+from pytest_kbench.case import NamedCase
+from pytest_kbench.formats.native import load
+from pytest_kbench.oracle.coverage import derive, elements, fixed_cases, sequences
 
 HERE = Path(__file__).parent
-TASKS = HERE.parent / "tasks"
-HONEST = sorted(path for path in (HERE / "honest").glob("*/*") if path.suffix in (".py", ".cpp"))
-WRONG = sorted(path for path in (HERE / "wrong").glob("*/*") if path.suffix in (".py", ".cpp"))
-SHIPPED = sorted(path for path in (HERE.parent / "candidates").glob("*/*") if path.suffix in (".py", ".cpp"))
+TASKS = (HERE.parent / "tasks", HERE / "tasks")
+SEEDS = 10
+SMALL, LARGE = 1 << 16, 1 << 22  # elements of a call's arguments: where cases are many, and where they are few
 
 
-def named(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
+def candidates(folder: Path) -> list[Candidate]:
+    """The files and folders below `<folder>/<task>/` that a CPU can run; one that is no candidate is an error."""
+    found = [each for task in sorted(folder.iterdir()) if task.name[0] not in "_." for each in find(task)]
+    assert found, f"{folder} has no candidates"
+    broken = [each for each in found if not isinstance(each, Candidate)]
+    assert not broken, broken
+    return [each for each in found if isinstance(each, Candidate) and each.language != "cuda"]
+
+
+HONEST = candidates(HERE / "honest")
+SHIPPED = candidates(HERE.parent / "candidates")
+BUGS = candidates(HERE / "bugs")
+CHEATS = candidates(HERE / "cheats")
+
+
+def named(candidate: Candidate) -> str:
+    return f"{candidate.path.parent.name}/{candidate.name}"
+
+
+def task_of(candidate: Candidate) -> Path:
+    """The file of a task that comes with the project, or of one that only tests declare."""
+    places = [folder / f"{candidate.path.parent.name}.py" for folder in TASKS]
+    return next(place for place in places if place.is_file())
+
+
+def expected(candidate: Candidate) -> list[str]:
+    """The reasons that the first line allows."""
+    source = candidate.path / "__init__.py" if candidate.path.is_dir() else candidate.path
+    first = source.read_text().partition("\n")[0]
+    found = re.fullmatch(r"(?:#|//) verdict: ([a-z_|]+)", first)
+    assert found, f"{named(candidate)}: its first line says no verdict"
+    return found[1].split("|")
 
 
 @pytest.fixture(scope="module")
-def grader():
-    with Grader(Settings(timeout=5.0, max_failures=1, memory=8 << 30)) as grader:
+def grader() -> Iterator[Grader]:
+    with Grader(Settings(timeout=10.0, max_failures=1, memory=8 << 30)) as grader:
         yield grader
 
 
-def task_of(path: Path) -> Path:
-    return TASKS / f"{path.parent.name}.py"
+def sampled(task: Task, seed: int, most: int) -> list[NamedCase]:
+    """One seed of each combination in shapes of at most so many elements, and every sequence of calls."""
+    shapes = [tuple(dims.items()) for name, dims in task.shapes.items() if elements(task, name) <= most]
+    fixed = [each for each in fixed_cases(task, "cpu", seed) if each.id.endswith(":s0")]
+    return [*(each for each in fixed if each.case.calls[0].dims in shapes), *sequences(task, "cpu", seed)]
 
 
-@pytest.mark.parametrize("path", [*HONEST, *SHIPPED], ids=named)
-def test_an_honest_candidate_passes(grader, path):
-    verdict = grader.grade(task_of(path), path)
+@pytest.mark.parametrize("candidate", SHIPPED, ids=named)
+def test_a_shipped_candidate_passes(grader: Grader, candidate: Candidate) -> None:
+    verdict = grader.grade(task_of(candidate), candidate)
     assert verdict.outcome == "passed", verdict.message
 
 
-@pytest.mark.parametrize("path", WRONG, ids=named)
-def test_a_wrong_candidate_gets_its_verdict(grader, path):
-    expected = re.match(r"(?:#|//) verdict: (\S+)", path.read_text())[1].split("|")
-    verdict = grader.grade(task_of(path), path)
+@pytest.mark.parametrize("candidate", sorted(HONEST, key=task_of), ids=named)
+def test_an_honest_candidate_passes(grader: Grader, candidate: Candidate) -> None:
+    task, _ = load(task_of(candidate))
+    cases = sampled(task, grader.settings.seed, LARGE)
+    verdict = grader.grade(task, candidate, checks=["contract"], cases=cases)
+    assert verdict.outcome == "passed", verdict.message
+    verdict = grader.grade(task, candidate, checks=["determinism"])
+    assert verdict.outcome == "passed", verdict.message
+
+
+@pytest.mark.parametrize("candidate", sorted([*BUGS, *CHEATS], key=task_of), ids=named)
+def test_a_wrong_candidate_gets_its_verdict(grader: Grader, candidate: Candidate) -> None:
+    reasons = expected(candidate)
+    # Who hangs must hang for as long as that is allowed: not long, here.
+    settings = replace(grader.settings, timeout=1.0) if reasons == ["timeout"] else grader.settings
+    verdict = grader.grade(task_of(candidate), candidate, checks=("build", "correct", "contract"), settings=settings)
     assert verdict.outcome == "failed", "it passed"
-    assert verdict.reason in expected, verdict.message
+    assert verdict.reason in reasons, verdict.message
+
+
+# All candidates of a task meet the same calls one after another: the truth about these is found once.
+UNDER_SEEDS = [
+    pytest.param(candidate, index, id=f"{named(candidate)}-{index}")
+    for task in sorted({task_of(candidate) for candidate in HONEST})
+    for index in range(SEEDS)
+    for candidate in HONEST
+    if task_of(candidate) == task
+]
+
+
+@pytest.fixture(scope="module")
+def fresh() -> int:
+    """The seed of this run's ten seeds."""
+    return int.from_bytes(os.urandom(8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("candidate", "index"), UNDER_SEEDS)
+def test_an_honest_candidate_passes_under_many_seeds(
+    grader: Grader, fresh: int, candidate: Candidate, index: int
+) -> None:
+    seed = derive(fresh, index)
+    task, _ = load(task_of(candidate))
+    verdict = grader.grade(task, candidate, checks=["contract"], cases=sampled(task, seed, SMALL))
+    assert verdict.outcome == "passed", f"{verdict.message}\nin the run --kbench-seed={seed:x}"

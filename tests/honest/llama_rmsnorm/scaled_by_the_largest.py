@@ -1,4 +1,4 @@
-"""Divided by the largest magnitude of the row first, so that no square overflows; an infinity makes the whole row NaN."""
+"""Divided by the largest magnitude of the row first, so that no square overflows; an infinity makes its row NaN."""
 
 
 def llama_rmsnorm(x, weight, eps):

@@ -1,7 +1,5 @@
 """Multiplies by the reciprocal of the sum, which rounds once more; keeps its intermediate in place."""
 
-import torch
-
 
 def softmax(x):
     powers = x.float() - x.amax(1, keepdim=True).float()

@@ -1,4 +1,4 @@
-"""In powers of two, as flash attention does it: scaled by log2(e) first, so that a large argument rounds before its maximum goes."""
+"""In powers of two, as flash attention: scaled by log2(e) first, so a large argument rounds before its maximum goes."""
 
 import math
 

@@ -1,0 +1,11 @@
+# verdict: wrong
+# Leaves the weight out.
+
+import torch
+
+
+def layernorm(x, weight, bias, eps):
+    over = (1, 2, 3)
+    centred = x.float() - x.float().mean(over, keepdim=True)
+    scale = torch.rsqrt(centred.square().mean(over, keepdim=True) + eps)
+    return (centred * scale + bias.float()).to(x.dtype)

@@ -1,0 +1,6 @@
+# verdict: raised
+# Raises in every call.
+
+
+def relu(x):
+    raise RuntimeError("not today")

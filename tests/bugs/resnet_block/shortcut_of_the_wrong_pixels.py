@@ -1,0 +1,21 @@
+# verdict: wrong
+# Downsamples from the last pixel of a step, not the first.
+
+import torch.nn.functional as F
+
+
+def resnet_block(
+    x,
+    w1, bn1_mean, bn1_var, bn1_weight, bn1_bias,
+    w2, bn2_mean, bn2_var, bn2_weight, bn2_bias,
+    wd, bnd_mean, bnd_var, bnd_weight, bnd_bias,
+    stride, eps,
+):  # fmt: skip
+    y = F.conv2d(x, w1, stride=stride, padding=1)
+    y = F.relu(F.batch_norm(y, bn1_mean, bn1_var, bn1_weight, bn1_bias, eps=eps))
+    y = F.conv2d(y, w2, padding=1)
+    y = F.batch_norm(y, bn2_mean, bn2_var, bn2_weight, bn2_bias, eps=eps)
+    if wd is not None:
+        last = F.pad(x, (0, stride - 1, 0, stride - 1), mode="replicate")[:, :, stride - 1 :, stride - 1 :]
+        x = F.batch_norm(F.conv2d(last, wd, stride=stride), bnd_mean, bnd_var, bnd_weight, bnd_bias, eps=eps)
+    return F.relu(y + x)

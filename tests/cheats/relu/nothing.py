@@ -1,0 +1,6 @@
+# verdict: structure
+# T28: returns None.
+
+
+def relu(x):
+    return None

@@ -1,0 +1,7 @@
+"""The work."""
+
+import torch
+
+
+def clamped(x):
+    return torch.clamp(x, min=0)

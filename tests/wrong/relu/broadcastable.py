@@ -1,8 +1,0 @@
-# verdict: structure
-"""Returns one row, which broadcasts against the answer."""
-
-import torch
-
-
-def relu(x):
-    return torch.relu(x[:1])

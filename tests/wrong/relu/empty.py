@@ -1,8 +1,0 @@
-# verdict: structure
-"""Returns a tensor without elements, which any comparison over nothing accepts."""
-
-import torch
-
-
-def relu(x):
-    return torch.empty(0, dtype=x.dtype)

@@ -1,8 +1,0 @@
-# verdict: exited
-"""Ends its process with a success code."""
-
-import os
-
-
-def relu(x):
-    os._exit(0)

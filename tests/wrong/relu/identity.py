@@ -1,8 +1,0 @@
-# verdict: wrong|nonfinite
-"""Passes for inputs that are never negative: a copy of the input."""
-
-import torch
-
-
-def relu(x):
-    return torch.clone(x)

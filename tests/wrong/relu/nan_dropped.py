@@ -1,8 +1,0 @@
-# verdict: nonfinite|wrong
-"""Takes a maximum that drops NaN."""
-
-import torch
-
-
-def relu(x):
-    return torch.where(x > 0, x, torch.zeros((), dtype=x.dtype))

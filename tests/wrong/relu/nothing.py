@@ -1,5 +1,0 @@
-# verdict: structure
-"""Returns None."""
-
-def relu(x):
-    return None

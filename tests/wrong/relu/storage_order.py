@@ -1,9 +1,0 @@
-# verdict: wrong|nonfinite
-"""Reads the storage in its own order, whatever the strides."""
-
-import torch
-
-
-def relu(x):
-    dense = torch.as_strided(x, x.shape, (x.shape[1], 1))
-    return torch.relu(dense)

@@ -1,8 +1,0 @@
-# verdict: structure
-"""Returns the answer transposed."""
-
-import torch
-
-
-def relu(x):
-    return torch.relu(x).t()

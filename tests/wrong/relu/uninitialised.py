@@ -1,8 +1,0 @@
-# verdict: wrong|nonfinite
-"""Hopes that the allocator hands back somebody's answer."""
-
-import torch
-
-
-def relu(x):
-    return torch.empty(x.shape, dtype=x.dtype)

@@ -1,8 +1,0 @@
-# verdict: wrong
-"""Computes nothing: zeros."""
-
-import torch
-
-
-def relu(x):
-    return torch.zeros(x.shape, dtype=x.dtype)

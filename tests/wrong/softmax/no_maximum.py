@@ -1,9 +1,0 @@
-# verdict: nonfinite|wrong
-"""Does not subtract the maximum: large inputs overflow."""
-
-import torch
-
-
-def softmax(x):
-    powers = torch.exp(x.float())
-    return (powers / powers.sum(1, keepdim=True)).to(x.dtype)
