@@ -89,20 +89,21 @@ def binding_of(source_text: str) -> Binding | None:
     return "tvm-ffi" if _TVM_FFI.search(code) else None
 
 
-def flags_of(sources: Iterable[Source]) -> tuple[str, ...]:
-    """The default flags, then those that `// kbench: flags=...` lines of the sources ask for, in their order.
+def flags_of(sources: Iterable[Source], given: Sequence[str] = (), path: Path | None = None) -> tuple[str, ...]:
+    """The default flags, those `given` for the candidate at `path`, then those that `// kbench: flags=` lines ask for.
 
-    Raises `BuildError` with file and line at the first flag that is not on the list, and at a line of another kind.
+    Raises `BuildError` at the first flag that is not on the list, with file and line where a source asks for it, and
+    at a `// kbench:` line of another kind.
     """
-    asked: list[str] = []
+    asked = _allowed_flags(given, path or Path("conftest.py"))
     for source in sources:
         for number, line in enumerate(source.text.split("\n"), start=1):
             if match := _PRAGMA.match(line):
-                asked += _allowed_flags(match[1], source.path, number)
+                asked += _allowed_flags(_directive(match[1], source.path, number), source.path, number)
     return (*DEFAULT_FLAGS, *asked)
 
 
-def _allowed_flags(directive: str, path: Path, line: int) -> list[str]:
+def _directive(directive: str, path: Path, line: int) -> list[str]:
     key, equals, value = directive.partition("=")
     if key.strip() != "flags" or not equals:
         raise BuildError(
@@ -111,11 +112,14 @@ def _allowed_flags(directive: str, path: Path, line: int) -> list[str]:
             line=line,
             fix="Write `// kbench: flags=-O2 -funroll-loops`.",
         )
-    flags = value.split()
+    return value.split()
+
+
+def _allowed_flags(flags: Sequence[str], path: Path, line: int | None = None) -> list[str]:
     for flag in flags:
         if not any(pattern.fullmatch(flag) for pattern in _ALLOWED):
             raise BuildError(f"the flag {flag[:80]!r} is not allowed", path=path, line=line, fix=_ALLOWED_IN_WORDS)
-    return flags
+    return list(flags)
 
 
 def compiler_name() -> str:

@@ -35,7 +35,7 @@ def prepare(
         return Failure(Reason.DEVICE, "it needs CUDA, and this version grades on the CPU.")
     try:
         sources = gather(candidate)
-        flags = cpp.flags_of(sources.units)
+        flags = cpp.flags_of(sources.units, candidate.flags, candidate.path)
     except BuildError as error:
         return Failure(Reason.COMPILE, str(error))
     binding = _binding(sources, entry_points[0])

@@ -15,10 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from ..argument import Tensor
 from ..build.cache import Store
 from ..build.program import prepare
 from ..candidate import Candidate
 from ..case import Call
+from ..expression import shape
 from ..options import Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.inputs import Placed, Plain
@@ -94,10 +96,11 @@ class Bench:
 
     def serve(self, task: Task) -> None:
         """Grade for this task from now on: the same child, another reference."""
+        if task.digest != self.task.digest:
+            self._taken.clear()
         self.task = task
         if self._child is not None:
             self._child.resume()
-        self._taken.clear()
 
     def rest(self) -> None:
         """Nobody grades for now: what the candidate left running in its child stands still until the next `serve`."""
@@ -179,6 +182,8 @@ class Bench:
             returned = self._again(question, hold)
         if isinstance(returned, Failure) and self._child is not None and self._suspects(returned):
             returned = self._without_kept(question, hold)
+        if isinstance(returned, Returned) and any(each.numel() for each in question.eager.outputs):
+            self._taken[call.dtype] = True  # whatever it refused before: from now on it refuses a shape or a value
         return Answer(call, question, truth, returned)
 
     def _ask_and_find_out(
@@ -254,14 +259,19 @@ class Bench:
         return not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)
 
     def _plain_calls(self, dtype: str) -> list[Call]:
-        """One call per named shape, small ones first."""
+        """One call per named shape that is not empty, small ones first."""
         calls = (named.case.calls[0] for named in fixed_cases(self.task, self.settings.device, self.settings.seed))
         by_shape = {call.dims: call for call in calls}
         seed = derive(self.settings.seed, "plain", dtype)
         return [
             replace(call, dtype=dtype, layouts=(), plans=(), absent=(), seed=seed)
             for call in sorted(by_shape.values(), key=lambda call: math.prod(size for _, size in call.dims))
+            if not self._is_empty(dict(call.dims))  # nothing has no dtype to be refused
         ]
+
+    def _is_empty(self, dims: Mapping[str, int]) -> bool:
+        inputs = (each for each in self.task.tensors if isinstance(each, Tensor))
+        return any(extent(dims) == 0 for each in inputs for extent in shape(each.shape))
 
 
 def _sent(argument: Placed | Plain) -> TensorArgument | ValueArgument:

@@ -33,6 +33,8 @@ _LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: f
 _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
 _WANDER: Final = (1.0, 128.0)  # of the shake, float32 and float64: times sqrt(n), at most; roundings are independent
 _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; coarse inputs are often equal summands
+_LEAST: Final = 64  # elements without which eager's error may be small by chance
+_MILD: Final = 16.0  # times eager's error and the rounding of the result, and grown: what conditioning may add to them
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
 
 # Operations that select, move or fill: their results are not rounded, so there is nothing to shake.
@@ -206,6 +208,7 @@ def bound(
     *,
     terms: int | None = None,
     indeterminate: bool = False,
+    telling: bool = False,
 ) -> Bound:
     """The bound of one output, by the three-way rule.
 
@@ -230,6 +233,11 @@ def bound(
     than S, as where the truth is zero, every digit is noise, and growth is largest. The norm of the error is allowed
     normwise times that of eager's error, plus that of the floor: ulps u |g|, the drift, the grown S.
 
+    `telling` says that the inputs are continuous random numbers, so that eager is not exact by luck. Where it has lost
+    few digits then, the problem does not force anybody to lose more, whatever its conditioning: the grown S is at most
+    a grown multiple of E and u |g|, but where every digit is noise. (x - (m + log s) is as good as a change of x by one
+    unit in the last place, and all the same a log-softmax that loses a thousand times what it must.)
+
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
     and what is pooled with it, may be anything.
@@ -242,7 +250,7 @@ def bound(
     if not golden.numel():
         return Bound(torch.zeros_like(golden), None if tolerance.fixed is not None else 0.0)
     if tolerance.fixed is None:
-        made, reach = _three_way(golden, eager, shaken, tolerance, terms)
+        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling)
     else:
         magnitude = golden.abs()
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
@@ -250,11 +258,11 @@ def bound(
         reach = reach if bool(eager.isfinite().all()) else math.nan
     if reach <= torch.finfo(eager.dtype).max:
         return made
-    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate)
+    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling)
 
 
 def _three_way(
-    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None
+    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None, telling: bool
 ) -> tuple[Bound, float]:
     """The rule for finite values, and the largest magnitude that golden and its bound may reach together.
 
@@ -273,7 +281,8 @@ def _three_way(
     error = eager.to(torch.float64, copy=True, memory_format=torch.contiguous_format).sub_(golden)
     eager_norm = norm(error)
     floor_norm = (tolerance.ulps * unit + drift) * norm(golden) + smallest * math.sqrt(golden.numel())
-    shared = _pool(error.abs_().sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
+    lost = _pool(error.abs_()) if telling and golden.numel() >= _LEAST else None
+    shared = _pool(error.sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
     if shaken is not None:
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=_STEP * inner))
         if unit == inner:
@@ -281,8 +290,12 @@ def _three_way(
         else:
             growth = min(_COARSE[0] * (terms - 1), _COARSE[1])
         void = min(_VOID[0] * (terms + 15), _VOID[1])
-        grown = torch.where(largest <= conditioning, 1.0 + max(void, growth), 1.0 + growth)
+        noise = largest <= conditioning
+        grown = torch.where(noise, 1.0 + max(void, growth), 1.0 + growth)
         conditioning.mul_(grown)
+        if lost is not None:
+            mild = lost.add_(largest, alpha=unit).mul_(_MILD * (1.0 + growth))
+            conditioning = torch.where(noise, conditioning, torch.minimum(conditioning, mild))
         floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
         shared.add_(conditioning)
     relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift
@@ -345,6 +358,7 @@ def _with_patterns(
     tolerance: Tolerance,
     terms: int | None,
     indeterminate: bool,
+    telling: bool,
 ) -> Bound:
     """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
 
@@ -368,7 +382,7 @@ def _with_patterns(
     if tolerance.fixed is None:
         if shaken is not None:
             shaken = shaken.clamp(-limit, limit)
-        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms)
+        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling)
     else:
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)
