@@ -124,14 +124,15 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def fingerprint(candidate: Candidate) -> str:
-    """A hash that changes when anything does that the candidate is made from; what cannot be read counts as such."""
+    """A hash that changes when a file does that the candidate is made from, told from names, sizes and times."""
     digest = hashlib.sha256()
     folders = {candidate.path if candidate.path.is_dir() else candidate.path.parent, *candidate.include}
     headers = [header for folder in sorted(folders) for header in _headers(folder, deep=folder in candidate.include)]
     for path in (*candidate.sources, *headers):
         try:
-            data = _bytes(path)
+            status = os.stat(path)
+            told = f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
         except OSError as error:
-            data = str(error).encode()
-        digest.update(os.fsencode(path) + b"\0" + hashlib.sha256(data or b"").digest())
+            told = str(error)
+        digest.update(os.fsencode(path) + b"\0" + told.encode() + b"\0")
     return digest.hexdigest()
