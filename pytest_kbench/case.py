@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from .argument import DTYPES, LAYOUTS, NAME
 
 PLANS = (
-    *("normal", "wide", "offset", "scaled", "constant", "binary", "spike", "ties"),
+    *("normal", "wide", "shifted", "scaled", "constant", "binary", "spike", "ties"),
     *("nan", "inf", "huge"),  # only where the contract lets them occur
 )
 DTYPE_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .collect import CASE, PROBLEM, RECORD, Broken, TaskItem, TaskModule, planned_of
+from .collect import CASE, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
 from .options import REPORT, REQUIRE_DEVICE
@@ -155,12 +155,16 @@ class Session:
             lines.append(f"kbench: {terminal.layers(self.layers.active, self.layers.refused)}")
         return lines
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the records, from this process and from workers."""
         properties = {name: str(value) for name, value in report.user_properties}
         if not properties.keys() & {CASE, RECORD, PROBLEM, TaskItem.PROPERTY}:
             self.ordinary += report.when == "setup"
-        elif report.when == "call" and RECORD in properties:
+            return
+        if isinstance(report.longrepr, str):  # a worker sends a failure as text, without its headline
+            report.longrepr = Told(report.longrepr)  # type: ignore[assignment]  # as repr_failure gives it
+        if report.when == "call" and RECORD in properties:
             self.records.append(Record.from_json(json.loads(properties[RECORD])))
         elif report.when == "call" and PROBLEM in properties:
             self.problems.append({"item": report.nodeid, "message": properties[PROBLEM]})

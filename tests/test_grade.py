@@ -244,7 +244,7 @@ def test_strict_is_heard_from_python_too(candidate, monkeypatch):
     real = Sandbox.start
 
     def start(self, *args):
-        if self._strict:
+        if self._mode == "strict":
             raise SandboxError("refused")
         return real(self, *args)
 

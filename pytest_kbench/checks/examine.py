@@ -250,7 +250,8 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
 def _failed(answer: Answer, failure: Failure) -> Finding:
     built = failure.reason not in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE)
     detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n") if built else failure.detail
-    return Finding(failure.reason, explain_failure(failure.reason, failure.message, detail))
+    status: Status = "skipped" if failure.reason is Reason.DEVICE else "failed"
+    return Finding(failure.reason, explain_failure(failure.reason, failure.message, detail), status)
 
 
 def _refusal(bench: Bench, answer: Answer, failure: Failure) -> Finding | None:

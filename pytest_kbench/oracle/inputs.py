@@ -294,7 +294,7 @@ def _near_largest(dtype: torch.dtype) -> float:
 PLANNED: Mapping[str, Callable[[tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]] = {
     "normal": lambda size, _, generator: _normal(size, generator),
     "wide": _wide,
-    "offset": lambda size, dtype, generator: _normal(size, generator).add_(_near_largest(dtype)),
+    "shifted": lambda size, dtype, generator: _normal(size, generator).add_(_near_largest(dtype)),
     "scaled": _scaled,
     "constant": lambda size, _, generator: torch.ones(size, device=generator.device).mul_(_normal((), generator)),
     "binary": lambda size, _, generator: _uniform(size, generator, 0.0, 2.0).floor_(),

@@ -54,7 +54,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     return Truth(found.golden, bounds)
 
 
-CONTINUOUS = ("normal", "wide", "offset", "scaled")  # value plans under which no sum is exact by luck
+CONTINUOUS = ("normal", "wide", "shifted", "scaled")  # value plans under which no sum is exact by luck
 
 
 def _has_infinities_alone(arguments: Arguments) -> bool:
@@ -65,7 +65,7 @@ def _has_infinities_alone(arguments: Arguments) -> bool:
 
 
 Known = tuple[Question, Truth]
-Key = tuple[str, str, Tolerance]
+Key = tuple[Task, str, Tolerance]
 
 
 class Truths:
@@ -97,7 +97,7 @@ class Truths:
 
 
 def _key(task: Task, call: Call, rule: Tolerance) -> Key:
-    return task.digest, str(call), rule
+    return task, str(call), rule
 
 
 def _tensors(known: Known) -> Iterator[torch.Tensor]:
