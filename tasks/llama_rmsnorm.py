@@ -21,6 +21,7 @@ task = Task(
         "odd": dict(tokens=3, hidden=65),
         "wide": dict(tokens=2, hidden=16411),
         "tall": dict(tokens=1031, hidden=7),
+        "empty": dict(tokens=0, hidden=65),
         "laptop": dict(tokens=256, hidden=2048),
         "llama-7b": dict(tokens=16384, hidden=4096),  # robust-kbench: batch 16, 1024 tokens
     },

@@ -17,6 +17,7 @@ task = Task(
         "odd": dict(rows=3, columns=65),
         "wide": dict(rows=3, columns=32771),  # more elements than 16 bits count
         "tall": dict(rows=1031, columns=7),
+        "empty": dict(rows=0, columns=65),
         "laptop": dict(rows=512, columns=1024),
         "kernelbench": dict(rows=4096, columns=393216),  # KernelBench level 1, problem 23
     },

@@ -26,7 +26,11 @@ TASK_FAULTS = [
         'shapes={"odd": dict(rows=3)',
         "shapes[[]'odd'[]]: does not give columns*",
     ),
-    ("dtypes=", 'fuzz=dict(rows="1..2"),\n    dtypes=', "fuzz[[]'rows'[]]: '1..2' leaves out shapes[[]'odd'[]], which has rows=3*"),
+    (
+        "dtypes=",
+        'fuzz=dict(rows="1..2"),\n    dtypes=',
+        "fuzz[[]'rows'[]]: '1..2' leaves out shapes[[]'odd'[]], which has rows=3*",
+    ),
     ("dtypes=", 'fuzz=dict(depth="1..2"),\n    dtypes=', "fuzz[[]'depth'[]]: no argument uses this dimension.*"),
     ('["float32"]', '["float33"]', "dtypes: *float33*"),
     ('"rows columns"', '"rows column*s"', "shapes*column*"),
@@ -125,9 +129,7 @@ def test_a_machine_without_a_compiler_says_so_and_grades_python(project, monkeyp
     monkeypatch.setenv("CXX", "no-such-compiler")
     result = graded_beside(project)
     result.stdout.fnmatch_lines(
-        [
-            "environment: no-such-compiler: there is no such C++ compiler on PATH. Install g++ or clang++, or *"
-        ]
+        ["environment: no-such-compiler: there is no such C++ compiler on PATH. Install g++ or clang++, or *"]
     )
     result.assert_outcomes(passed=1, failed=1)
 

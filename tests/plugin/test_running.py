@@ -213,3 +213,35 @@ def test_help_lists_the_options_in_a_group_of_their_own(project):
     result.stdout.fnmatch_lines(
         ["grade kernels (pytest-kbench):", "*--kbench *grade the candidates of every task file"]
     )
+
+
+def test_a_long_case_is_told_while_it_runs(project):
+    project.write("candidates/twice/slow.py", "import time\n\n\ndef twice(x):\n    time.sleep(6.5)\n    return x * 2\n")
+    result = project.pytester.runpytest_subprocess(
+        "tasks", "--kbench", "--kbench-checks=correct", "--kbench-case=dims(rows=1,columns=1) dtype(float32) seed(1)"
+    )
+    result.stdout.fnmatch_lines(["kbench: correct[[]slow.py:case[]] has been running for 5 s"])
+    assert result.ret == 0
+
+
+def test_repeats_that_differ_show_in_the_table(project):
+    project.write(
+        "candidates/twice/noisy.py", "import torch\n\n\ndef twice(x):\n    return x * 2 + 1e-9 * torch.rand_like(x)\n"
+    )
+    result = project.grade("--kbench-checks=determinism")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["twice *noisy.py *1/1 *passed, repeats differ (* of 195 elements, by at most *)"])
+
+
+def test_a_worker_tells_a_failure_with_its_headline(project):
+    project.candidates("wrong.py")
+    result = project.grade("-n2", "-k", "correct and one and s0")
+    result.stdout.fnmatch_lines(["FAILED tasks/twice.py::correct[[]wrong.py:*s0[]] - wrong: 1 of 1 elements *"])
+
+
+def test_a_kernel_for_another_device_is_skipped_in_whichever_check_meets_it_first(project):
+    project.candidates("right.py")
+    project.write("candidates/twice/fast.cu", "// a kernel")
+    result = project.grade("-k", "contract")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["twice *fast.cu *skipped: device"])
