@@ -107,6 +107,17 @@ def place(layout: str, size: tuple[int, ...]) -> tuple[tuple[int, ...], int, int
     return dense, 0, numel
 
 
+def laid_out(argument: Placed) -> torch.Tensor:
+    """A private tensor of these values that lies in memory as a child shall see it."""
+    values = argument.values
+    storage = torch.zeros(argument.storage, dtype=values.dtype, device=values.device)
+    tensor = storage.as_strided(values.shape, argument.strides, argument.offset)
+    if values.numel():
+        once = tuple(0 if stride == 0 else slice(None) for stride in argument.strides)
+        tensor[once].copy_(values[once])
+    return tensor
+
+
 def _dense(size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(max(extent, 1) for extent in size[index + 1 :]) for index in range(len(size)))
 

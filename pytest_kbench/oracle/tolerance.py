@@ -34,7 +34,7 @@ _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summand
 _WANDER: Final = (1.0, 128.0)  # of the shake, float32 and float64: times sqrt(n), at most; roundings are independent
 _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; coarse inputs are often equal summands
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
-_MILD: Final = 16.0  # times eager's error and the rounding of the result, and grown: what conditioning may add to them
+_MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
 
 # Operations that select, move or fill: their results are not rounded, so there is nothing to shake.
@@ -52,6 +52,10 @@ _EXACT: Final = frozenset((
     "zeros_like",
 ))
 # fmt: on
+
+
+# Operations with a cancellation inside, x (1 + erf x): their results are as uncertain as their inputs are large.
+_CANCELLING: Final = frozenset(("gelu",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +144,19 @@ class Shaking(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         schema = func._schema
         views = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
-        if views or schema.name.partition("::")[2].rstrip("_") in _EXACT:
+        name = schema.name.partition("::")[2].rstrip("_")
+        if views or name in _EXACT:
             return result
         if torch.Tag.pointwise not in func.tags:
             self.sums = True
-            self.terms = max(self.terms, _terms(schema.name.partition("::")[2], args, result))
+            self.terms = max(self.terms, _terms(name, args, result))
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
                 _nudge(each, self._unit, self._generator)
+                if name in _CANCELLING and each.shape == args[0].shape:
+                    moved = args[0].clone()
+                    _nudge(moved, self._unit, self._generator)
+                    each.add_(moved.sub_(args[0]))
         return result
 
 
@@ -234,9 +243,9 @@ def bound(
     normwise times that of eager's error, plus that of the floor: ulps u |g|, the drift, the grown S.
 
     `telling` says that the inputs are continuous random numbers, so that eager is not exact by luck. Where it has lost
-    few digits then, the problem does not force anybody to lose more, whatever its conditioning: the grown S is at most
-    a grown multiple of E and u |g|, but where every digit is noise. (x - (m + log s) is as good as a change of x by one
-    unit in the last place, and all the same a log-softmax that loses a thousand times what it must.)
+    few digits then, in every group, the problem does not force anybody to lose more, whatever its conditioning: S
+    counts as a multiple of the largest (E + u |g|) / S, but where every digit is noise. (x - (m + log s) is as good as
+    a change of x by one unit in the last place: a log-softmax all the same that loses a thousand times what it must.)
 
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
@@ -291,11 +300,13 @@ def _three_way(
             growth = min(_COARSE[0] * (terms - 1), _COARSE[1])
         void = min(_VOID[0] * (terms + 15), _VOID[1])
         noise = largest <= conditioning
-        grown = torch.where(noise, 1.0 + max(void, growth), 1.0 + growth)
-        conditioning.mul_(grown)
+        grown = conditioning * torch.where(noise, 1.0 + max(void, growth), 1.0 + growth)
         if lost is not None:
-            mild = lost.add_(largest, alpha=unit).mul_(_MILD * (1.0 + growth))
-            conditioning = torch.where(noise, conditioning, torch.minimum(conditioning, mild))
+            # Where it is not lucky anywhere: the largest share of the shake that eager shows in any group.
+            share = float((lost.add_(largest, alpha=unit) / conditioning).amax())
+            mild = conditioning * (_MILD * (1.0 + growth) * share) if math.isfinite(share) else grown
+            grown = torch.where(noise, grown, torch.minimum(grown, mild))
+        conditioning = grown
         floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
         shared.add_(conditioning)
     relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift

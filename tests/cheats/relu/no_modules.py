@@ -1,4 +1,4 @@
-# verdict: wrong|raised|exited|crashed
+# verdict: wrong|raised|exited|crashed|protocol
 # E14: takes every module away from under its process and returns zeros.
 
 import gc

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 
 
 def softmax(x):
-    rows, columns = x.shape
-    blocks = F.pad(x.float(), (0, -columns % 256), value=-torch.inf).view(rows, -1, 256)
+    columns = x.shape[1]
+    blocks = F.pad(x.float(), (0, -columns % 256), value=-torch.inf).unflatten(1, (-1, 256))
     tops = blocks.amax(2)
     largest = tops.amax(1, keepdim=True)
     sums = torch.exp(blocks - largest.unsqueeze(2)).sum(2)
