@@ -21,7 +21,7 @@ class CandidateError(ValueError):
     """A path that is no candidate; the message says why."""
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
+        super().__init__(f"{printable(path)}: {problem}")
         self.path = path
 
 
@@ -47,6 +47,8 @@ class Candidate:
             path = path.resolve()
         except (OSError, RuntimeError) as error:
             raise CandidateError(path, f"leads nowhere ({error})") from None
+        if printable(path) != str(path):
+            raise CandidateError(path, "its name is not UTF-8. Rename it")
         include = tuple(folder for folder in (path.parent / INCLUDE, path.parent.parent / INCLUDE) if folder.is_dir())
         if path.is_dir():
             sources = tuple(sorted(each for each in path.rglob("*") if each.suffix in LANGUAGES and each.is_file()))
@@ -61,6 +63,11 @@ class Candidate:
     def id(self) -> str:
         """Its name as part of a test id: anything but letters, digits and `_.+-` is percent-encoded."""
         return escaped(self.name)
+
+
+def printable(path: Path | str) -> str:
+    """A path as text that can be written anywhere: bytes that are no UTF-8 become escapes."""
+    return str(path).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 def escaped(name: str) -> str:

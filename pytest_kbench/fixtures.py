@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from .options import CheckName, Settings
+
 if TYPE_CHECKING:
-    from .options import CheckName, Settings
     from .record import Verdict
 
 
@@ -28,26 +29,33 @@ class Grade(Protocol):
         """Grade a candidate, as `pytest_kbench.grade` does; paths are relative to the rootdir."""
 
 
+SETTINGS: pytest.StashKey[Callable[[], Settings]] = pytest.StashKey()  # reads what the run was given; set by the plugin
+
+
 @pytest.fixture(scope="session")
-def kbench_grade(pytestconfig: pytest.Config) -> Iterator[Grade]:
+def kbench_grade(pytestconfig: pytest.Config) -> Grade:
     """Grade candidates from an ordinary test: `kbench_grade("tasks/softmax.py", "candidates/softmax/mine.py")`.
 
     Its arguments are those of `pytest_kbench.grade`, and so is the `Verdict` that it returns; relative paths are taken
-    from the rootdir. The candidate runs in the sandbox. One grader serves the whole session and ends with it.
+    from the rootdir, and settings, where none are given, from the command line and the configuration file. The
+    candidate runs in the sandbox.
     """
-    from .grader import Grader
+    from . import grader
 
-    with Grader() as grader:
+    try:
+        own = pytestconfig.stash[SETTINGS]()
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)
+    root = pytestconfig.rootpath
 
-        def grade(
-            task: Path | str,
-            candidate: Path | str,
-            *,
-            checks: Sequence[CheckName] | None = None,
-            cases: Sequence[str] | None = None,
-            settings: Settings | None = None,
-        ) -> Verdict:
-            root = pytestconfig.rootpath
-            return grader.grade(root / task, root / candidate, checks=checks, cases=cases, settings=settings)
+    def grade(
+        task: Path | str,
+        candidate: Path | str,
+        *,
+        checks: Sequence[CheckName] | None = None,
+        cases: Sequence[str] | None = None,
+        settings: Settings | None = None,
+    ) -> Verdict:
+        return grader.grade(root / task, root / candidate, checks=checks, cases=cases, settings=settings or own)
 
-        yield grade
+    return grade

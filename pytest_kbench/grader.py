@@ -108,6 +108,11 @@ class Grader:
     ) -> Verdict:
         """Grade one candidate; see `grade`."""
         settings = settings or self.settings
+        for name in ("sandbox", "threads", "cache"):
+            if getattr(settings, name) != getattr(self.settings, name):
+                raise ValueError(
+                    f"settings.{name} is this Grader's own, {getattr(self.settings, name)!r}; make another"
+                )
         task = task if isinstance(task, Task) else native.load(Path(task))[0]
         candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
         checks = settings.checks if checks is None else checks

@@ -25,6 +25,7 @@ class OptionError(ValueError):
 
 
 LEAST_MEMORY = 64 << 20
+MOST_SECONDS = 1e6
 SandboxMode = Literal["auto", "strict", "off"]
 SANDBOX_MODES: tuple[SandboxMode, ...] = ("auto", "strict", "off")
 OPTIONAL = ("tolerance", "memory", "threads", "cache")
@@ -51,8 +52,8 @@ class Settings:
             ("checks", tuple, lambda given: set(given) <= set(CHECKS), f"a tuple of some of {', '.join(CHECKS)}"),
             ("seed", int, lambda given: 0 <= given < 1 << 64, "an integer of at most 64 bits"),
             ("tolerance", (int, float), lambda given: 0 < given < float("inf"), "a positive number, or None"),
-            ("timeout", (int, float), lambda given: 0 < given < 1e6, "a positive number of seconds"),
-            ("build_timeout", (int, float), lambda given: 0 < given < 1e6, "a positive number of seconds"),
+            ("timeout", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
+            ("build_timeout", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
             ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
             ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
@@ -139,6 +140,13 @@ def _positive(text: str) -> float:
     return value
 
 
+def _seconds(text: str) -> float:
+    value = _positive(text)
+    if value >= MOST_SECONDS:
+        raise ValueError(f"less than {MOST_SECONDS:,.0f} seconds are needed")
+    return value
+
+
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= 4096:
         raise ValueError("a whole number from 1 to 4096 is needed")
@@ -163,9 +171,13 @@ def _bytes(text: str) -> int:
 
 
 def _folder(text: str) -> Path:
+    return Path(_name_of_folder(text)).absolute()
+
+
+def _name_of_folder(text: str) -> str:
     if not text or (Path(text).exists() and not Path(text).is_dir()):
         raise ValueError("a folder is needed")
-    return Path(text).absolute()
+    return text
 
 
 def _sandbox(text: str) -> str:
@@ -211,7 +223,13 @@ CANDIDATES, CANDIDATE, CASE, NEW, REPORT, REQUIRE_DEVICE = (
     "--kbench-require-device",
 )
 OPTIONS = (
-    Option(CANDIDATES, None, "folder of candidates, relative to the rootdir (default: candidates)", metavar="DIR"),
+    Option(
+        CANDIDATES,
+        None,
+        "folder of candidates, relative to the rootdir (default: candidates)",
+        _name_of_folder,
+        metavar="DIR",
+    ),
     Option(CANDIDATE, None, "grade only the candidate of this file name", metavar="NAME", ini=False),
     Option(
         "--kbench-checks",
@@ -247,12 +265,12 @@ OPTIONS = (
         str,
         "MODE",
     ),
-    Option("--kbench-timeout", "timeout", "seconds one call may take (default: 30)", _positive, str, "S"),
+    Option("--kbench-timeout", "timeout", "seconds one call may take (default: 30)", _seconds, str, "S"),
     Option(
         "--kbench-build-timeout",
         "build_timeout",
         "seconds a build, or an import, may take (default: 180)",
-        _positive,
+        _seconds,
         str,
         "S",
     ),

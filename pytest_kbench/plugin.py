@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import hookspec
-from .fixtures import kbench_grade
+from .fixtures import SETTINGS, kbench_grade
 from .options import CANDIDATE, CANDIDATES, CASE, CHECKS, NEW, OPTIONS, Given, Option, OptionError, Settings, given
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, meaning in MARKS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if not config.getoption("--kbench"):
+        config.stash[SETTINGS] = lambda: _settings(_values(config))
         unused = [option.flag for option in OPTIONS if config.getoption(option.flag) is not None]
         if unused:
             raise pytest.UsageError(f"{', '.join(unused)}: add --kbench, without which nothing is graded")
@@ -92,32 +93,45 @@ def pytest_configure(config: pytest.Config) -> None:
     from .xdist import Workers
 
     run = _run(config)
+    config.stash[SETTINGS] = lambda: run.settings
     session = Session(config, run)
     config.pluginmanager.register(session, "kbench-session")
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(Workers(run.settings.seed), "kbench-xdist")
 
 
-def _run(config: pytest.Config) -> Run:
-    """All that the command line and the configuration file say."""
-    from .case import Case, CaseError
-    from .run import Run
-
+def _values(config: pytest.Config) -> dict[str, Any]:
+    """What the command line and the configuration file say: by the field of `Settings`, else by the flag."""
     values: dict[str, Any] = {}
     try:
         for option in OPTIONS:
             read = tuple(option.value(each.text, each.source) for each in _given(config, option))
             if read:
                 values[option.field or option.flag] = read if option.many else read[0]
+    except OptionError as error:
+        raise pytest.UsageError(str(error)) from None
+    seed = getattr(config, "workerinput", {}).get("kbench_seed")  # the controller's, under xdist
+    if seed is not None:
+        values.setdefault("seed", int(seed, 16))
+    return values
+
+
+def _settings(values: dict[str, Any]) -> Settings:
+    return Settings.read({name: value for name, value in values.items() if not name.startswith("-")})
+
+
+def _run(config: pytest.Config) -> Run:
+    """All that was given for a run that grades."""
+    from .case import Case, CaseError
+    from .run import Run
+
+    values = _values(config)
+    try:
         case = Case.parse(values[CASE]) if CASE in values else None
-    except (OptionError, CaseError) as error:
-        prefix = f"{CASE}: " if isinstance(error, CaseError) else ""
-        raise pytest.UsageError(f"{prefix}{error}") from None
-    if "seed" not in values and hasattr(config, "workerinput"):
-        values["seed"] = int(config.workerinput["kbench_seed"], 16)
+    except CaseError as error:
+        raise pytest.UsageError(f"{CASE}: {error}") from None
     _check_candidate(config, values.get(CANDIDATE))
-    settings = Settings.read({name: value for name, value in values.items() if not name.startswith("-")})
-    return Run(settings, config, _candidates(config), case, values)
+    return Run(_settings(values), config, _candidates(config), case, values)
 
 
 def _check_candidate(config: pytest.Config, wanted: str | None) -> None:
@@ -151,4 +165,5 @@ def _candidates(config: pytest.Config) -> Path:
 def _tasks(config: pytest.Config) -> Path:
     """Where a new task goes: the folder that was named on the command line, or `tasks`."""
     named = config.known_args_namespace.file_or_dir
-    return config.invocation_params.dir / named[0] if named else config.rootpath / "tasks"
+    place = config.invocation_params.dir / str(named[0]).partition("::")[0] if named else config.rootpath / "tasks"
+    return place.parent if place.suffix == ".py" else place

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .candidate import escaped, printable
 from .collect import CASE, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
@@ -25,6 +26,7 @@ from .run import RUN, Run
 if TYPE_CHECKING:
     from .sandbox.host import LayerReport
 
+WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)  # it came to its end
 SAVE_SECONDS = 5.0  # how much of a run's results may be lost when it is killed
 
 
@@ -82,12 +84,10 @@ class Session:
             return []
 
     def _without_task(self, session: pytest.Session, folder: Path) -> pytest.Item:
-        problem = (
-            f"candidates: {folder}: there is no task {folder.name}. Rename the folder after a task file, or remove it"
-        )
-        return Broken.from_parent(
-            session, name=f"candidates[{folder.name}]", nodeid=f"candidates[{folder.name}]", problem=problem
-        )
+        fix = "Rename the folder after a task file, or remove it"
+        problem = f"candidates: {printable(folder)}: there is no task {printable(folder.name)}. {fix}"
+        name = f"candidates[{escaped(folder.name)}]"
+        return Broken.from_parent(session, name=name, nodeid=name, problem=problem)
 
     # The run.
 
@@ -112,13 +112,15 @@ class Session:
             self.run.rest()
         return result
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
-        """Tell of a case that takes long: a build, most of the time."""
-        if self._progress is None:
-            return (yield)
-        with self._progress.watch(item.name):
-            return (yield)
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Tell of a case that takes long, here or in a worker: a build, most of the time."""
+        if self._progress is not None:
+            self._progress.start(nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        """It has ended."""
+        if self._progress is not None:
+            self._progress.end(nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -183,7 +185,7 @@ class Session:
                 terminalreporter.line(line)
         if self._device_missing():
             terminalreporter.line(f"{REQUIRE_DEVICE}={self.run.required_device}: there is none here", red=True)
-        for path in self.run.reports:
+        for path in self.run.reports if self._environment else ():
             why = self._unwritten.get(path)
             told = f"{path} could not be written ({why})" if why else f"wrote {path}"
             terminalreporter.line(f"kbench: {told}", red=bool(why))
@@ -197,9 +199,10 @@ class Session:
         if self._is_worker or self.config.option.collectonly:
             return
         session.exitstatus = self._exit_code(exitstatus)
+        stopped = session.shouldstop or session.shouldfail or exitstatus not in WHOLE
+        self._save(complete=not stopped, exit_code=session.exitstatus)
         for (task, candidate), verdict in document.by_candidate(self.records).items():
             self.config.hook.pytest_kbench_verdict(task=task, candidate=candidate, verdict=verdict, config=self.config)
-        self._save(complete=exitstatus != pytest.ExitCode.INTERRUPTED, exit_code=session.exitstatus)
 
     def _exit_code(self, exitstatus: int) -> int:
         bug = any(record.reason is Reason.INTERNAL for record in self.records)

@@ -18,7 +18,7 @@ _calls = []
 
 def total(x):
     _calls.append(1)
-    return x.sum(1) if len(_calls) % 2 else x.flip(1).cumsum(1)[:, -1]
+    return x.sum(1) if len(_calls) // 2 % 2 else x.flip(1).cumsum(1)[:, -1]
 """
 
 
@@ -53,7 +53,7 @@ def test_repeats_that_differ_pass_and_are_told_with_their_size(grader, tmp_path)
     (record,) = graded(grader, tmp_path, RESTLESS, task()).records
     assert record.status == "passed"
     assert record.message.startswith("not deterministic: repeats of a call differ in ")
-    assert " of 64 elements, by at most " in record.facts["repeats"]
+    assert " of 128 elements, by at most " in record.facts["repeats"]
     assert 0 < float(record.facts["repeats"].rpartition(" ")[2]) < 1e-3
 
 
@@ -67,7 +67,7 @@ def test_every_repeat_must_be_right(grader, tmp_path):
     late = "_calls = []\n\n\ndef total(x):\n    _calls.append(1)\n    return x.sum(1) * (1 + (len(_calls) == 8))\n"
     verdict = graded(grader, tmp_path, late, task())
     assert (verdict.outcome, verdict.reason) == ("failed", Reason.WRONG)
-    assert "in call 8 of 8" in verdict.message
+    assert "in call 8 of 12" in verdict.message
 
 
 def test_one_call_per_dtype_of_the_largest_shape_is_repeated():
@@ -80,4 +80,33 @@ def test_a_case_that_was_asked_for_is_repeated_call_by_call(grader, tmp_path):
     text = "dims(n=2,m=3) dtype(float32) seed(1); dims(n=64,m=1000) dtype(float32) seed(2)"
     (record,) = graded(grader, tmp_path, RESTLESS, task(), cases=[text]).records
     assert record.status == "passed"
-    assert " of 66 elements" in record.facts["repeats"]
+    assert " of 132 elements" in record.facts["repeats"]
+
+
+def test_any_repeat_that_differs_is_noticed(grader, tmp_path):
+    late = """
+_calls = []
+
+
+def total(x):
+    _calls.append(1)
+    return x.sum(1) if len(_calls) != 11 else x.flip(1).cumsum(1)[:, -1]
+"""
+    (record,) = graded(grader, tmp_path, late, task()).records
+    assert record.status == "passed"
+    assert "repeats" in record.facts
+
+
+def test_remembering_the_last_answer_makes_no_repeat(grader, tmp_path):
+    memory = """
+import torch
+
+_last = []
+
+
+def total(x):
+    if not _last or not torch.equal(_last[0], x):
+        _last[:] = [x.clone(), x.sum(1) + 1e-5 * torch.rand(len(x))]
+    return _last[1].clone()
+"""
+    assert graded(grader, tmp_path, memory, task(deterministic=True)).reason == Reason.NONDETERMINISTIC

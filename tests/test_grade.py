@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
+import py_compile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ import torch
 from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, Tensor, grade, grade_async, normal
 from pytest_kbench.candidate import CandidateError
 from pytest_kbench.case import Case, CaseError
+from pytest_kbench.formats import native
 from pytest_kbench.formats.native import TaskFileError
 from pytest_kbench.record import Comparison, Record
 from pytest_kbench.sandbox.host import LayerReport, Sandbox, SandboxError
@@ -358,3 +362,63 @@ def test_records_survive_json_with_values_that_json_has_not():
 
 def test_layers_are_named(grader):
     assert isinstance(grader.layers(), LayerReport)
+
+
+def test_of_a_candidate_its_source_runs_and_not_the_bytecode_beside_it(tmp_path):
+    package = tmp_path / "mine"
+    package.mkdir()
+    other = tmp_path / "other.py"
+    other.write_text("def relu(x):\n    return x * 0\n")
+    source = package / "__init__.py"
+    source.write_text("def relu(x):\n    return x.relu()\n")
+    cached = importlib.util.cache_from_source(str(source))
+    py_compile.compile(str(other), cached, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    assert grade(HERE.parent / "tasks" / "relu.py", package, checks=["build", "determinism"]).outcome == "passed"
+
+
+def test_a_grader_does_not_take_settings_that_are_another_graders(candidate):
+    mine = candidate("def relu(x):\n    return x.relu()")
+    with Grader() as grader, pytest.raises(ValueError, match="this Grader's own, 'auto'"):
+        grader.grade(HERE.parent / "tasks" / "relu.py", mine, settings=Settings(sandbox="strict"))
+
+
+def test_a_source_of_a_megabyte_and_more_is_not_read(candidate):
+    large = candidate("x = [" + "1," * (1 << 20) + "]\n\n\ndef relu(x):\n    return x.relu()")
+    verdict = grade(HERE.parent / "tasks" / "relu.py", large)
+    assert (verdict.outcome, verdict.reason) == ("failed", Reason.LOAD)
+    assert "has more than 1 MiB" in verdict.message
+
+
+def test_one_call_is_judged_by_each_rule_that_is_asked_for(grader, candidate):
+    near = candidate("def relu(x):\n    return x.relu() * 1.00001")
+    task = native.load(HERE.parent / "tasks" / "relu.py")[0]
+    case = "dims(rows=3,columns=65) dtype(float32) seed(1)"
+    outcomes = [
+        grader.grade(
+            task, near, checks=["correct"], cases=[case], settings=replace(grader.settings, tolerance=tolerance)
+        ).outcome
+        for tolerance in (None, 1e-3, 1e-9)
+    ]
+    assert outcomes == ["failed", "passed", "failed"]
+
+
+def test_a_header_that_changes_is_built_again(grader, tmp_path):
+    (tmp_path / "factor.h").write_text("constexpr float factor = 1;\n")
+    path = tmp_path / "mine.cpp"
+    path.write_text(
+        """
+        #include <tvm/ffi/container/tensor.h>
+        #include <tvm/ffi/function.h>
+        #include "factor.h"
+        void relu(tvm::ffi::TensorView x, tvm::ffi::TensorView y) {
+          const float* in = static_cast<const float*>(x.data_ptr());
+          for (int64_t i = 0; i < x.numel(); ++i) static_cast<float*>(y.data_ptr())[i] = in[i] > 0 ? in[i] * factor : 0;
+        }
+        TVM_FFI_DLL_EXPORT_TYPED_FUNC(relu, relu);
+        """
+    )
+    task = native.load(HERE.parent / "tasks" / "relu.py")[0]
+    cases = ["dims(rows=3,columns=65) dtype(float32) seed(1)"]
+    assert grader.grade(task, path, checks=["correct"], cases=cases).outcome == "passed"
+    (tmp_path / "factor.h").write_text("constexpr float factor = 2;\n")
+    assert grader.grade(task, path, checks=["correct"], cases=cases).reason == Reason.WRONG

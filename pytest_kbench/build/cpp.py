@@ -49,7 +49,7 @@ _PRAGMA: Final = re.compile(r"^[ \t]*//[ \t]*kbench:[ \t]*(.*?)[ \t\r]*$")
 _COMMENT_OR_LITERAL: Final = re.compile(
     r"""
       (?P<comment> //(?:\\\r?\n|[^\n])* | /\*.*?(?:\*/|\Z) )
-    | R"(?P<raw>[^\s()\\]{0,16})\(.*?\)(?P=raw)"
+    | R"(?P<raw>[^\s()\\]{0,16})\(.*?(?:\)(?P=raw)"|\Z)
     | "(?:\\.|[^"\\\n])*"
     | (?<![0-9A-Za-z])'(?:\\.|[^'\\\n])*'
     """,
@@ -61,6 +61,7 @@ _TORCH: Final = re.compile(
     r"|\b(?:PYBIND11_MODULE|TORCH_LIBRARY(?:_IMPL|_FRAGMENT)?)\b",
     re.MULTILINE,
 )
+_LONGEST_INCLUDE: Final = 200  # characters of a line before the name of what it includes
 _QUOTED_INCLUDE: Final = re.compile(r"#[ \t]*include[ \t]*\Z")
 
 
@@ -70,7 +71,8 @@ def without_comments(text: str) -> str:
     def blank(match: re.Match[str]) -> str:
         if match["comment"] is not None:
             return "\n" * match[0].count("\n") or " "
-        line = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        before = text[max(match.start() - _LONGEST_INCLUDE, 0) : match.start()]
+        line = before[before.rfind("\n") + 1 :]
         return match[0] if _QUOTED_INCLUDE.search(line) else '""'
 
     return _COMMENT_OR_LITERAL.sub(blank, text)

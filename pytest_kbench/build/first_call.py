@@ -118,7 +118,7 @@ def _content(candidate: Candidate) -> Iterator[str | bytes]:
         yield "folder" if place.is_dir() else "file"
         for path in sorted(place.rglob("*")) if place.is_dir() else [place]:
             status = path.stat()
-            if not stat.S_ISREG(status.st_mode) or "__pycache__" in path.parts:
+            if not stat.S_ISREG(status.st_mode):
                 continue
             total += status.st_size
             if total > _MOST_BYTES:

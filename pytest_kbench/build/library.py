@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..record import Reason
 from ..sandbox.host import CompileJob, Failure
 from . import ninja
 from .cache import Entry, Store
@@ -75,6 +76,8 @@ def compiled(
     made = sandbox.compile(CompileJob(target or LIBRARY, place, tuple(readable)), limits, seconds)
     if isinstance(made, Failure) and shutil.disk_usage(place).free < LEAST_FREE:
         raise CacheError.of(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place.parent)), place)
+    if isinstance(made, Path) and made.lstat().st_size > MOST_LIBRARY_BYTES:
+        return Failure(Reason.COMPILE, f"its library has more than {MOST_LIBRARY_BYTES >> 20} MiB.")
     return made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import Reason
@@ -10,7 +11,7 @@ from ..sandbox.host import Failure, Limits, Program
 from . import cpp, first_call, torch_form, tvm_ffi
 from .cache import Store
 from .errors import BuildError
-from .sources import Sources, gather
+from .sources import MOST_OF_ONE, Sources, gather
 
 if TYPE_CHECKING:
     from ..candidate import Candidate
@@ -23,8 +24,11 @@ def prepare(
     """What a child loads for this candidate; C++ is compiled within `seconds`, or comes from `store`.
 
     `entry_points` are tried in their order: the task's function name, then `forward`. What is wrong with the candidate
-    is a `Failure`. Raises `CacheError` when the cache folder cannot be used, which is not the candidate's doing.
+    is a `Failure`. Raises `EnvironmentFault` for what is not its doing: no compiler, or a cache that cannot be used.
     """
+    if (large := next(filter(_is_too_large, candidate.sources), None)) is not None:
+        reason = Reason.LOAD if candidate.language == "python" else Reason.COMPILE
+        return Failure(reason, f"{large.name} has more than {MOST_OF_ONE >> 20} MiB. Split it, or keep data elsewhere.")
     if candidate.language == "python" and _imports_triton(candidate):
         return Failure(Reason.DEVICE, "it imports triton, which needs CUDA, and this version grades on the CPU.")
     if candidate.language == "python":
@@ -57,6 +61,13 @@ def _binding(sources: Sources, name: str) -> cpp.Binding | Failure:
         what = "it exports no function: no PYBIND11_MODULE and no TORCH_LIBRARY was found in its sources."
         return Failure(Reason.BINDING, what, torch_form.EXAMPLE.format(name=name))
     return "torch"
+
+
+def _is_too_large(source: Path) -> bool:
+    try:
+        return source.stat().st_size > MOST_OF_ONE
+    except OSError:
+        return False  # whoever reads it says so
 
 
 def _imports_triton(candidate: Candidate) -> bool:

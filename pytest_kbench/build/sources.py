@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 UNIT_SUFFIXES: Final = frozenset({".cpp", ".cu"})
 HEADER_SUFFIXES: Final = frozenset({".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tpp"})
 MOST_BYTES: Final = 32 << 20  # of one candidate with its headers: far more than anybody writes
+MOST_OF_ONE: Final = 1 << 20  # of one source file, which is read by more than the compiler
 OWN: Final = "candidate"  # the candidate's folder as the compiler sees it
 
 

@@ -103,7 +103,8 @@ def build(
     """The candidate's library, from the cache or compiled now within `seconds` a try; see `program.prepare`."""
     python = sysconfig.get_config_var("SOABI") or sysconfig.get_platform()
     this_build = key([FORMAT, python, *headers(), *cpp.parts(sources, flags, "torch")])
-    with library.entry_of(store, this_build, candidate.path, seconds) as entry:
+    longest = 2 * seconds + precompiled.SECONDS  # that another process may honestly take: two tries, and our header
+    with library.entry_of(store, this_build, candidate.path, longest) as entry:
         if not entry.complete:
             check()
             with store.workplace() as place:

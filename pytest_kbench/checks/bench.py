@@ -36,6 +36,7 @@ from ..sandbox.host import (
     Returned,
     Sandbox,
     SandboxError,
+    SandboxRefused,
     TensorArgument,
     ValueArgument,
 )
@@ -146,6 +147,16 @@ class Bench:
         return self._child
 
     def _started(self, program: Program) -> Child | Failure:
+        try:
+            started = self._start(program)
+            lost = isinstance(started, Failure) and started.reason is Reason.ENVIRONMENT
+        except SandboxRefused:
+            raise
+        except SandboxError:
+            lost = True
+        return self._start(program) if lost else started  # once more, for a zygote that died under it
+
+    def _start(self, program: Program) -> Child | Failure:
         return self.sandbox.start(program, self.limits, time.monotonic() + self.settings.build_timeout)
 
     def _suspects(self, failure: Failure) -> bool:

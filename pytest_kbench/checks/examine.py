@@ -15,6 +15,7 @@ import torch
 from ..case import Call, Case, CaseError, NamedCase
 from ..options import CheckName
 from ..oracle.compare import compare
+from ..oracle.coverage import derive
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
@@ -23,7 +24,7 @@ from ..sandbox.host import Failure, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
 
-REPEATS = 8  # of a call, in the determinism check: enough that most races and atomics show
+REPEATS = 6  # of a call and of one between, in the determinism check: enough that most races and atomics show
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def examine_repeats(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     """Make each call of a case several times, grade all of them, and tell by how much their outputs differ."""
     stages = Stages()
     with stages.timed("total"):
-        found = _run(bench, Case(tuple(call for call in named.case.calls for _ in range(REPEATS))), stages)
+        found = _run(bench, _repeated(named.case), stages)
         difference = None if isinstance(found, Finding) else _difference(found.answers)
     if difference is not None:
         text = explain_failure(Reason.NONDETERMINISTIC, f"repeats of a call differ in {difference}")
@@ -60,6 +61,18 @@ def examine_repeats(bench: Bench, named: NamedCase, check: CheckName) -> Record:
             told = _record(bench, named, check, stages, found)
             return replace(told, message=text, facts={**told.facts, "repeats": difference})
     return _record(bench, named, check, stages, found)
+
+
+def _repeated(case: Case) -> Case:
+    """Each call several times, with other values in between: the last answer, kept, is no repeat."""
+    return Case(
+        tuple(
+            each
+            for call in case.calls
+            for _ in range(REPEATS)
+            for each in (call, replace(call, seed=derive(call.seed, "between")))
+        )
+    )
 
 
 def _record(bench: Bench, named: NamedCase, check: CheckName, stages: Stages, found: Passed | Finding) -> Record:
@@ -217,8 +230,9 @@ def _difference(answers: Sequence[Answer]) -> str | None:
     """How the outputs of repeated calls differ from those of the first: how many elements, and the largest distance."""
     differing = elements = 0
     largest = 0.0
-    for start in range(0, len(answers), REPEATS):
-        first, *others = [_outputs(answer) for answer in answers[start : start + REPEATS]]
+    turns = range(0, len(answers), 2 * REPEATS)
+    for start in (turn + shift for turn in turns for shift in (0, 1)):
+        first, *others = [_outputs(answer) for answer in answers[start : start + 2 * REPEATS : 2]]
         for index, expected in enumerate(first):
             elements += expected.numel()
             same = torch.ones_like(expected, dtype=torch.bool)

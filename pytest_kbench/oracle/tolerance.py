@@ -33,6 +33,7 @@ _LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: f
 _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
 _WANDER: Final = (1.0, 128.0)  # of the shake, float32 and float64: times sqrt(n), at most; roundings are independent
 _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; coarse inputs are often equal summands
+_ROUNDED: Final = 2.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
@@ -229,13 +230,16 @@ def bound(
 
     With u the spacing of the dtype at 1, u' that of its accumulator and |g| an element's magnitude, it is allowed
 
-        (elementwise/2 + ulps) u |g|  +  elementwise E  +  drift u' |g|  +  (1 + growth) S  +  smallest number
+        (elementwise/2 + ulps) u |g|  +  elementwise E  +  drift u' |g|  +  (1 + growth) S  +  R  +  smallest number
 
     E is eager's error beyond half a u of its own magnitude, S the shake beyond 1.5 u', both as the maximum over the
     element's neighbours: the smallest trailing block of dimensions with at least 32 elements, or 64 consecutive ones
     where that block would be everything. What rounding explains stays relative to the element, so rows and elements of
     different scale do not lend each other slack; only what rounding does not explain (cancellation) is shared, so an
     element that eager got right by luck does not tighten its own bound.
+
+    R, for half types alone, is two u of the largest |g| among the neighbours: honest kernels round intermediates, a
+    product before its bias is added, to the dtype of the output, and eager need not do so at the same places.
 
     drift and growth are what a sum in any order may lose: as sqrt(terms) where roundings are independent (Higham and
     Mary, 2019), as terms where summands are alike and round the same way, each up to a limit. Where golden is smaller
@@ -290,8 +294,11 @@ def _three_way(
     error = eager.to(torch.float64, copy=True, memory_format=torch.contiguous_format).sub_(golden)
     eager_norm = norm(error)
     floor_norm = (tolerance.ulps * unit + drift) * norm(golden) + smallest * math.sqrt(golden.numel())
-    lost = _pool(error.abs_()) if telling and golden.numel() >= _LEAST else None
+    error.abs_()
+    lost = _pool(error) if telling and golden.numel() >= _LEAST else None
     shared = _pool(error.sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
+    if unit != inner:
+        shared.add_(_pool(magnitude, luck=0.0), alpha=_ROUNDED * unit)
     if shaken is not None:
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=_STEP * inner))
         if unit == inner:
@@ -331,19 +338,19 @@ def _block(shape: torch.Size) -> int | None:
     return None
 
 
-def _pool(values: Tensor) -> Tensor:
+def _pool(values: Tensor, luck: float = _LUCK) -> Tensor:
     """Maximum over each element's group, at least 0, with an allowance for few draws: one number per group."""
     size = _block(values.shape)
     if size is not None:
-        return values.view(-1, size).amax(1).clamp_(min=0.0).mul_(1.0 + _LUCK / size)
+        return values.view(-1, size).amax(1).clamp_(min=0.0).mul_(1.0 + luck / size)
     flat = values.view(-1)
     whole = flat.numel() // _WINDOW * _WINDOW
     if not whole:
-        return flat.amax(0, keepdim=True).clamp_(min=0.0).mul_(1.0 + _LUCK / flat.numel())
+        return flat.amax(0, keepdim=True).clamp_(min=0.0).mul_(1.0 + luck / flat.numel())
     pooled = flat[:whole].view(-1, _WINDOW).amax(1)
     if whole < flat.numel():
         pooled = torch.cat([pooled, flat[-_WINDOW:].amax(0, keepdim=True)])
-    return pooled.clamp_(min=0.0).mul_(1.0 + _LUCK / _WINDOW)
+    return pooled.clamp_(min=0.0).mul_(1.0 + luck / _WINDOW)
 
 
 def _spread(pooled: Tensor, values: Tensor) -> Tensor:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 FIRST = 5.0  # seconds of silence that nobody minds
 THEN = 30.0
 
 
 class Progress:
-    """Tells of long steps on a descriptor of its own, a copy of standard output made before pytest captures it."""
+    """Tells of long cases on a descriptor of its own, a copy of standard output made before pytest captures it."""
 
     def __init__(self) -> None:
         self._descriptor = os.dup(1)
-        self._now: tuple[str, float] | None = None
+        self._due: dict[str, tuple[float, float]] = {}  # of what runs: when it started, and when it is told of next
+        self._lock = threading.Lock()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._look, name="kbench-progress", daemon=True)
         self._thread.start()
@@ -28,27 +28,25 @@ class Progress:
         self._thread.join()
         os.close(self._descriptor)
 
-    @contextmanager
-    def watch(self, what: str) -> Iterator[None]:
-        """Tell of the block when it has been running for some seconds, and now and then later."""
-        self._now = what, time.monotonic()
-        try:
-            yield
-        finally:
-            self._now = None
+    def start(self, name: str) -> None:
+        """A case begins."""
+        now = time.monotonic()
+        with self._lock:
+            self._due[name] = now, now + FIRST
+
+    def end(self, name: str) -> None:
+        """It has ended."""
+        with self._lock:
+            self._due.pop(name, None)
 
     def _look(self) -> None:
-        told: tuple[str, float] | None = None
-        due = 0.0
         while not self._closed.wait(0.5):
-            now = self._now
-            if now is None:
-                continue
-            what, start = now
-            if now != told:
-                told, due = now, start + FIRST
-            if time.monotonic() >= due:
-                due += THEN
-                text = f"\nkbench: {what} has been running for {time.monotonic() - start:.0f} s\n"
+            for line in self._lines(time.monotonic()):
                 with suppress(OSError):
-                    os.write(self._descriptor, text.encode())
+                    os.write(self._descriptor, f"\nkbench: {line}\n".encode())
+
+    def _lines(self, now: float) -> list[str]:
+        with self._lock:
+            late = {name: start for name, (start, due) in self._due.items() if now >= due}
+            self._due.update({name: (start, now + THEN) for name, start in late.items()})
+        return [f"{name} has been running for {now - start:.0f} s" for name, start in late.items()]

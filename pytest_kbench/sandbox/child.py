@@ -80,6 +80,7 @@ def prepare(threads: int | None) -> None:
             os.environ[name] = str(threads)
         torch.set_num_threads(threads)
     sys.argv = [""]
+    sys.pycache_prefix = os.path.join(scratch, "bytecode")  # of a candidate its source runs, not what lies beside it
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     torch.seed()
     random.seed()

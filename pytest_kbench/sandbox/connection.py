@@ -218,9 +218,9 @@ class Connection:
 
     def pause(self) -> None:
         """Stop it, and all of its group, until `resume` or the next request. It can be killed all the same."""
-        if self.poll():
-            self._paused = True
-            self._signal(signal.SIGSTOP)
+        self.poll()
+        self._paused = True  # also one that has closed its channel: it may go on working
+        self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         """Let it go on, if it was paused."""
@@ -261,7 +261,6 @@ class Connection:
         channel, pipe, status = self._channel.fileno(), self._output.pipe, self._status.fileno()
         begun = time.monotonic()
         last = deadline + overtime.seconds
-        self._next_watch = begun + WATCH
         when = " before this request" if self._hung_up else ""
         broken_at = begun if self._hung_up else None
         if self._send(frames):

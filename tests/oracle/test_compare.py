@@ -137,7 +137,7 @@ def test_where_eager_overflowed_any_answer_is_accepted():
         actual = torch.tensor([1.0, answer, 3.0], dtype=torch.float16)
         assert judged(actual, golden, eager).ok, answer
     # The neighbours gain nothing from it.
-    assert not judged(torch.tensor([1.01, INF, 3.0], dtype=torch.float16), golden, eager).ok
+    assert not judged(torch.tensor([3.0, INF, 3.0], dtype=torch.float16), golden, eager).ok
 
 
 def test_where_eager_drops_a_nan_either_answer_is_accepted():
@@ -340,3 +340,30 @@ def test_pattern_of_any_rank_is_a_short_sentence():
                 said = pattern(mask)
                 assert said is None or 0 < len(said) < 120
                 assert mask.any() or said is None
+
+
+@pytest.mark.parametrize("telling", [False, True])
+def test_the_bound_does_not_ask_on_which_side_of_golden_eager_lies(telling):
+    golden = torch.ones(128, dtype=torch.float64)
+    bounds = [
+        bound(golden, golden.float() + error, golden * (1 + 1e-7), Tolerance(), telling=telling)
+        for error in (1e-3, -1e-3)
+    ]
+    assert torch.allclose(bounds[0].elementwise, bounds[1].elementwise, rtol=1e-3)
+
+
+def test_where_eager_is_accurate_everywhere_bad_conditioning_is_no_excuse():
+    golden = torch.linspace(1, 2, 128, dtype=torch.float64)
+    shaken = golden + 1e-2
+    eager = golden.float()
+    excused = bound(golden, eager, shaken, Tolerance(), terms=65).elementwise.max()
+    held = bound(golden, eager, shaken, Tolerance(), terms=65, telling=True).elementwise.max()
+    assert held < excused / 50
+
+
+def test_in_half_types_an_intermediate_may_be_rounded_and_cancel():
+    golden = torch.ones(64, dtype=torch.float64)
+    golden[3] = 1e-4
+    allowed = bound(golden, golden.half(), golden, Tolerance())
+    assert allowed.elementwise[3] > torch.finfo(torch.float16).eps / 2
+    assert bound(golden, golden.float(), golden, Tolerance()).elementwise[3] < 1e-9

@@ -550,7 +550,7 @@ def test_variance_by_difference_of_squares_fails_where_two_passes_and_welford_pa
 def test_zeros_fail_softmax_however_small_its_values(dtype):
     x = values("normal", (2, 16384), dtype, seeded(dtype))
     comparison = judge(FAMILIES["softmax"], torch.zeros_like, x, seeded(dtype))
-    assert comparison.wrong > 30_000
+    assert comparison.wrong > (30_000 if dtype == torch.float32 else 15_000)  # half types: those near the largest
     assert comparison.pattern.endswith("the whole output is zero")
 
 
@@ -590,7 +590,8 @@ def test_eager_that_is_exact_by_luck_leaves_the_floor():
 
 def test_flush_to_zero_passes_under_float32_and_not_under_float16():
     for dtype, size in [(torch.float32, 1e-39), (torch.bfloat16, 1e-39), (torch.float16, 1e-6)]:
-        golden = torch.tensor([1.0, size] * 32, dtype=torch.float64)
+        golden = torch.tensor([1.0, *[size] * 63] * 2, dtype=torch.float64).view(2, 64)
+        golden[1, 0] = size  # a row of its own, with nothing large beside which it would not matter
         eager = golden.to(dtype)
         flushed = torch.where(eager < 1, 0.0, eager).to(dtype)
         made = bound(golden, eager, golden, Tolerance())

@@ -142,8 +142,19 @@ def test_a_cache_that_is_a_file_is_a_usage_error(project):
     result.stderr.fnmatch_lines(["ERROR: --kbench-cache=cache: a folder is needed"])
 
 
-def test_a_cache_on_a_full_disk_says_so_and_grades_python(project):
+def test_a_cache_that_cannot_be_made_says_so_and_grades_python(project):
     project.write("candidates/twice/naive.cpp", CPP)
     result = graded_beside(project, *BUILDS, "--kbench-cache=/proc/kbench")
     result.stdout.fnmatch_lines(["environment: /proc/kbench*"])
     result.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["serial", "workers"])
+def test_a_name_that_is_no_text_is_one_failing_item(project, workers):
+    folder = project.path / "candidates/twice"
+    folder.mkdir(parents=True)
+    with open(os.fsencode(folder) + b"/\xff\xfe.py", "w") as file:
+        file.write("def twice(x):\n    return x * 2\n")
+    result = graded_beside(project, *BUILDS, *workers)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["candidate: *: its name is not UTF-8. Rename it"])
