@@ -33,7 +33,7 @@ _LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: f
 _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
 _WANDER: Final = (1.0, 128.0)  # of the shake, float32 and float64: times sqrt(n), at most; roundings are independent
 _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; coarse inputs are often equal summands
-_ROUNDED: Final = 2.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
+_ROUNDED: Final = 1.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
@@ -238,7 +238,7 @@ def bound(
     different scale do not lend each other slack; only what rounding does not explain (cancellation) is shared, so an
     element that eager got right by luck does not tighten its own bound.
 
-    R, for half types alone, is two u of the largest |g| among the neighbours: honest kernels round intermediates, a
+    R, for half types alone, is one u of the largest |g| among the neighbours: honest kernels round intermediates, a
     product before its bias is added, to the dtype of the output, and eager need not do so at the same places.
 
     drift and growth are what a sum in any order may lose: as sqrt(terms) where roundings are independent (Higham and
