@@ -78,6 +78,7 @@ class Task:
     - `nan` — whether NaN, infinities and huge values propagate or never occur.
     - `strides` — `"any"` non-overlapping output layout, or `"dense"` promised.
     - `require` — layouts and dtypes that may not be refused.
+    - `deterministic` — whether repeats must agree bit by bit.
 
     Declared now, for checks that are still to come:
 
@@ -86,7 +87,7 @@ class Task:
     - `ties` — `"mask"` where near-ties of a max are not judged.
     - `flops`, `bytes` — expressions over dimensions where counting cannot see them; `baselines` — further named arms.
     - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
-      vendor library calls are; `deterministic` — whether repeats must agree bit by bit.
+      vendor library calls are.
 
     `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits).
 
