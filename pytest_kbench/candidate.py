@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 
 Language = Literal["python", "cpp", "cuda"]
 LANGUAGES: dict[str, Language] = {".py": "python", ".cpp": "cpp", ".cu": "cuda"}
+OTHERS = (".cc", ".cxx", ".c", ".C", ".so", ".hip", ".pyx")  # that people try: said, instead of passed over
 INCLUDE = "_include"
 
 
@@ -83,18 +84,19 @@ def unescaped(name: str) -> str:
 def find(folder: Path) -> tuple[Candidate | CandidateError, ...]:
     """Every candidate in a task's folder, sorted by name; an entry that should be one and is not, as its error.
 
-    Names that start with `_` or `.`, and headers, are none.
+    Names that start with `_` or `.`, headers, and files that are no sources are none.
     """
     try:
         entries = sorted(each for each in folder.iterdir() if each.name[0] not in "_.")
-        return tuple(_at(each) for each in entries if _is_candidate(each))
+        return tuple(look_at(each) for each in entries if _is_candidate(each))
     except (FileNotFoundError, NotADirectoryError):
         return ()
     except OSError as error:
         return (CandidateError(folder, f"cannot be read ({error.strerror})"),)
 
 
-def _at(path: Path) -> Candidate | CandidateError:
+def look_at(path: Path) -> Candidate | CandidateError:
+    """The candidate at this path, or why it is none."""
     try:
         return Candidate.at(path)
     except CandidateError as error:
@@ -102,9 +104,7 @@ def _at(path: Path) -> Candidate | CandidateError:
 
 
 def _is_candidate(path: Path) -> bool:
-    if path.is_dir():
-        return any(each.suffix in LANGUAGES for each in path.rglob("*"))
-    return path.suffix in LANGUAGES
+    return path.is_dir() or path.suffix in LANGUAGES or path.suffix in OTHERS
 
 
 def _language_of_folder(path: Path, sources: tuple[Path, ...]) -> Language:

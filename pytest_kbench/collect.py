@@ -33,7 +33,7 @@ T = TypeVar("T")
 TURN = 6  # cases of one candidate in a row, before the next has its turn at them
 
 # User properties, in a worker's reports too: a test that is ours, a case's record, and what cannot be graded at all.
-CASE, RECORD, PROBLEM = "kbench_case", "kbench", "kbench_problem"
+CASE, RECORD, PROBLEM, MISSING = "kbench_case", "kbench", "kbench_problem", "kbench_missing"
 
 
 class KernelFailed(Exception):
@@ -223,6 +223,7 @@ class Missing(TaskItem):
     def __init__(self, *, reason: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.reason = reason
+        self.user_properties.append((MISSING, reason))
 
     def runtest(self) -> None:
         """Skip, saying why."""

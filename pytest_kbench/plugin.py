@@ -130,6 +130,8 @@ def _run(config: pytest.Config) -> Run:
         case = Case.parse(values[CASE]) if CASE in values else None
     except CaseError as error:
         raise pytest.UsageError(f"{CASE}: {error}") from None
+    if CANDIDATES in values and not (folder := _candidates(config)).is_dir():
+        raise pytest.UsageError(f"{CANDIDATES}={values[CANDIDATES]}: there is no folder {folder}")
     _check_candidate(config, values.get(CANDIDATE))
     return Run(_settings(values), config, _candidates(config), case, values)
 

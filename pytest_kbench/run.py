@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .candidate import Candidate, CandidateError, escaped, find
+from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, NamedCase
 from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, CheckName, Settings
 from .record import Reason, Record
@@ -86,7 +86,7 @@ class Run:
         hook = self._config.hook
         found = list(find(self.candidates / task.name))
         for paths in hook.pytest_kbench_candidates(task=task, config=self._config):
-            found += [_at(Path(path)) for path in paths]
+            found += [look_at(Path(path)) for path in paths]
         names: set[str] = set()
         for index, each in enumerate(found):
             name = each.path.name
@@ -149,13 +149,6 @@ class Run:
         key = (planned.candidate.path, planned.check)
         self._failures[key] += 1
         return record.message if self._failures[key] <= FULL_FAILURES else record.message.partition("\n")[0]
-
-
-def _at(path: Path) -> Candidate | CandidateError:
-    try:
-        return Candidate.at(path)
-    except CandidateError as error:
-        return error
 
 
 RUN: pytest.StashKey[Run] = pytest.StashKey()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .candidate import escaped, printable
-from .collect import CASE, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
+from .collect import CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
 from .options import REPORT, REQUIRE_DEVICE
@@ -37,6 +37,7 @@ class Session:
         self.config, self.run = config, run
         self.records: list[Record] = []
         self.problems: list[dict[str, str]] = []
+        self.missing: list[str] = []
         self.ordinary = 0
         self.layers: LayerReport | None = None
         self._environment: dict[str, object] = {}
@@ -170,6 +171,8 @@ class Session:
             self.records.append(Record.from_json(json.loads(properties[RECORD])))
         elif report.when == "call" and PROBLEM in properties:
             self.problems.append({"item": report.nodeid, "message": properties[PROBLEM]})
+        elif report.when == "call" and MISSING in properties:
+            self.missing.append(f"{properties[TaskItem.PROPERTY]}: {properties[MISSING]}")
         if time.monotonic() > self._saved + SAVE_SECONDS:
             self._save(complete=False)
 
@@ -179,10 +182,10 @@ class Session:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
         """The table, last, where people look for it."""
         yield
-        if self.records:
+        if self.records or self.missing:
             terminalreporter.section("kbench")
-            for line in terminal.table(self.records):
-                terminalreporter.line(line)
+        for line in (*(terminal.table(self.records) if self.records else ()), *self.missing):
+            terminalreporter.line(line)
         if self._device_missing():
             terminalreporter.line(f"{REQUIRE_DEVICE}={self.run.required_device}: there is none here", red=True)
         for path in self.run.reports if self._environment else ():

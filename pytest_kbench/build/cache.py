@@ -110,15 +110,12 @@ class Store:
         finally:
             os.close(descriptor)
 
-    def workplace(self) -> contextlib.AbstractContextManager[Path]:
+    @contextlib.contextmanager
+    def workplace(self) -> Iterator[Path]:
         """A new empty folder on the same disk for the length of a block: where a compiler may write.
 
         Raises `CacheError`. What a killed process leaves there is removed a day later.
         """
-        return self._workplace()
-
-    @contextlib.contextmanager
-    def _workplace(self) -> Iterator[Path]:
         with _said_as_cache_error(self.root):
             shared = self._private("building")
             _remove_older_than_a_day(shared)

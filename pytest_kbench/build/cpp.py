@@ -125,8 +125,8 @@ def _allowed_flags(flags: Sequence[str], path: Path, line: int | None = None) ->
 
 
 def compiler_name() -> str:
-    """The C++ compiler that a build uses: `$CXX` or `c++`."""
-    return os.environ.get("CXX") or "c++"
+    """The C++ compiler that a build uses: `$CXX`, else the first there is of `c++`, `g++` and `clang++`."""
+    return os.environ.get("CXX") or next(filter(shutil.which, ("c++", "g++", "clang++")), "c++")
 
 
 def compiler() -> str:

@@ -146,6 +146,11 @@ def _run(
     except BaseException as error:  # the task's own code: whatever it raises, SystemExit too, is reported as the task's
         raise ReferenceFailed(f"{function.__name__} raised {type(error).__name__}: {error}") from error
     returned = () if result is None and task.in_place else result if isinstance(result, (tuple, list)) else (result,)
+    for name in task.in_place:
+        if any(each is taken[name] for each in returned):
+            raise ReferenceFailed(
+                f"{function.__name__} returns {name}, which it writes in_place; let it return nothing"
+            )
     outputs = (*returned, *(taken[name] for name in task.in_place if taken[name] is not None))
     if not all(isinstance(each, torch.Tensor) for each in outputs):
         raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")

@@ -158,3 +158,43 @@ def test_a_name_that_is_no_text_is_one_failing_item(project, workers):
     result = graded_beside(project, *BUILDS, *workers)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["candidate: *: its name is not UTF-8. Rename it"])
+
+
+@pytest.mark.parametrize("name", ["mine.cc", "kernel.so", "folder/notes.txt"])
+def test_what_looks_like_a_candidate_and_is_none_is_said(project, name):
+    project.write(f"candidates/twice/{name}", "")
+    result = graded_beside(project)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["candidate: *candidates/twice/*: a *folder*"])
+
+
+def test_a_task_without_candidates_shows_below_the_table(project):
+    project.candidates("right.py")
+    project.write("tasks/thrice.py", (project.path / "tasks/twice.py").read_text())
+    result = project.grade("-k", "build or candidates")
+    result.stdout.fnmatch_lines(
+        ["twice *right.py *ok *", "thrice: no candidate: there is no folder *candidates/thrice"]
+    )
+
+
+def test_a_folder_of_candidates_that_is_not_there_is_a_usage_error(project):
+    project.candidates("right.py")
+    result = project.grade("--kbench-candidates=nowhere")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --kbench-candidates=nowhere: there is no folder *nowhere"])
+
+
+def test_an_operator_in_place_that_returns_what_it_writes_is_the_tasks_fault(project):
+    project.write("candidates/inplace/mine.py", "def inplace(x):\n    x.mul_(2)\n")
+    text = (
+        (project.path / "tasks/twice.py")
+        .read_text()
+        .replace("def twice", "def inplace")
+        .replace("    twice,", "    inplace,")
+    )
+    text = text.replace("return x * 2", "return x.mul_(2)").replace("dtypes=", 'in_place=["x"], dtypes=')
+    project.write("tasks/inplace.py", text)
+    result = project.grade("-k", "inplace and correct and one and s0", "--kbench-maxfail=1")
+    result.stdout.fnmatch_lines(
+        ["task: inplace cannot be graded on this case: *returns x, which it writes in_place; *"]
+    )
