@@ -93,6 +93,19 @@ def test_an_interrupted_or_killed_run_leaves_what_it_found(project, signum):
         assert "= kbench =" in out
 
 
+def test_a_run_that_stops_at_its_first_failure_is_not_complete(project):
+    project.candidates("wrong.py")
+    project.grade("--kbench-report=results.json", "-x", *FEW)
+    assert document(project)["complete"] is False
+
+
+def test_collecting_alone_writes_no_report_and_claims_none(project):
+    project.candidates("right.py")
+    result = project.grade("--kbench-report=results.json", "--co", "-q")
+    assert "wrote" not in result.stdout.str()
+    assert not (project.path / "results.json").exists()
+
+
 def test_a_disk_that_fills_up_is_told_at_the_end_and_changes_no_verdict(project, monkeypatch):
     project.candidates("right.py")
     calls = []
