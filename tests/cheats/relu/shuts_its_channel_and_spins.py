@@ -14,7 +14,7 @@ def burn():
 
 
 def later():
-    time.sleep(0.3)
+    time.sleep(0.02)
     os._exit = lambda code: time.sleep(10**6)
     socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_RDWR)
     for _ in range(7):
