@@ -13,7 +13,7 @@ from .values import MASKS, Distribution, Integers, Masks, Normal, UniformFanIn, 
 NAME = re.compile(r"[A-Za-z0-9_.-]+\Z")
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 DTYPES = (*FLOATS, "int64", "int32", "int16", "int8", "uint8", "bool")
-LAYOUTS = ("dense", "transposed", "sliced", "offset", "expanded")
+LAYOUTS = ("dense", "transposed", "sliced", "offset", "expanded", "channels_last")
 NO_STATE = "default"
 
 

@@ -3,6 +3,7 @@
     dims(tokens=3,hidden=65) dtype(bfloat16) state(spread) scalars(eps=1e-06) layout(x=sliced) values(x=wide) seed(1f)
 
 Calls are joined by `;`. What is left out is the default: dense, the `normal` plan, every optional argument there.
+`only(tokens=2)` makes of such a call the one for index 2 of that dimension alone, with the same values.
 The text round-trips: `Case.parse(str(case)) == case`.
 """
 
@@ -16,7 +17,8 @@ from .argument import DTYPES, LAYOUTS, NAME
 
 PLANS = (
     *("normal", "wide", "shifted", "scaled", "constant", "binary", "spike", "ties"),
-    *("nan", "inf", "huge"),  # only where the contract lets them occur
+    *("sorted", "levels", "subnormal", "zeros", "tiny"),  # drawn by fuzzing alone
+    *("nan", "inf", "huge", "extreme"),  # only where the contract lets them occur; the last by fuzzing alone
 )
 DTYPE_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
@@ -30,7 +32,11 @@ class CaseError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `layouts` and `plans` name only arguments that differ from the default; `seed` has 64 bits."""
+    """One call. `layouts` and `plans` name only arguments that differ from the default; `seed` has 64 bits.
+
+    `only` takes one index (from 0) of a dimension out of the call: inputs are drawn for `dims`, and then narrowed.
+    Raises `CaseError` for an index that is not there.
+    """
 
     dims: tuple[tuple[str, int], ...]
     dtype: str
@@ -40,10 +46,20 @@ class Call:
     layouts: Pairs = ()
     plans: Pairs = ()
     seed: int = 0
+    only: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        sizes = dict(self.dims)
+        for name, index in self.only:
+            if name not in sizes:
+                raise CaseError(f"only({name}={index}): choose from {', '.join(sizes)}")
+            if not 0 <= index < sizes[name]:
+                raise CaseError(f"only({name}={index}): {name} has {sizes[name]} indices, counted from 0")
 
     def __str__(self) -> str:
         parts = [
             ("dims", ",".join(f"{name}={size}" for name, size in self.dims)),
+            ("only", ",".join(f"{name}={index}" for name, index in self.only)),
             ("dtype", self.dtype),
             ("state", self.state or ""),
             ("scalars", ",".join(f"{name}={_written(value)}" for name, value in self.scalars)),
@@ -59,7 +75,7 @@ class Call:
         """Read one call; raises `CaseError`."""
         parts = _parts(text)
         call = cls(
-            dims=tuple((name, _size(name, size)) for name, size in _pairs(parts.get("dims", ""))),
+            dims=tuple((name, _size("dims", name, size)) for name, size in _pairs(parts.get("dims", ""))),
             dtype=parts.get("dtype", "float32"),
             state=parts.get("state") or None,
             scalars=tuple((name, _read(value)) for name, value in _pairs(parts.get("scalars", ""))),
@@ -67,6 +83,7 @@ class Call:
             layouts=tuple(_pairs(parts.get("layout", ""))),
             plans=tuple(_pairs(parts.get("values", ""))),
             seed=_seed(parts.get("seed", "0")),
+            only=tuple((name, _size("only", name, index)) for name, index in _pairs(parts.get("only", ""))),
         )
         call._check()
         return call
@@ -102,7 +119,7 @@ class NamedCase:
     case: Case = field(compare=False)
 
 
-PARTS = ("dims", "dtype", "state", "scalars", "absent", "layout", "values", "seed")
+PARTS = ("dims", "only", "dtype", "state", "scalars", "absent", "layout", "values", "seed")
 EXAMPLE = "dims(rows=3) dtype(float32) seed(1f)"
 
 
@@ -132,9 +149,9 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return [(name.strip(), value.strip()) for name, _, value in found]
 
 
-def _size(name: str, text: str) -> int:
+def _size(part: str, name: str, text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,15}", text):
-        raise CaseError(f"dims({name}={text}): a size is a whole number")
+        raise CaseError(f"{part}({name}={text}): {'a size' if part == 'dims' else 'an index'} is a whole number")
     return int(text)
 
 

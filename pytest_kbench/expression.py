@@ -6,27 +6,17 @@ A deliberately small part of Python: integers, dimension names, `+ - * // %`, co
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import CodeType
+from typing import Any
 
-_BINARY: Mapping[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_COMPARE: Mapping[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_CALLS: Mapping[str, Callable[..., int]] = {"min": min, "max": max}
+_OPERATORS = (
+    *(ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod),
+    *(ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE),
+)
+_FUNCTIONS: dict[str, Any] = {"__builtins__": {}, "min": min, "max": max}
 
 
 class ExpressionError(ValueError):
@@ -40,8 +30,7 @@ class Expression:
     text: str
 
     def __post_init__(self) -> None:
-        for node in ast.walk(self._tree()):
-            _check(node, self.text)
+        _compiled(self.text)
 
     def __str__(self) -> str:
         return self.text
@@ -54,14 +43,11 @@ class Expression:
     def __call__(self, dims: Mapping[str, int]) -> int:
         """The value for these dimensions: an integer (truth values are 0 and 1)."""
         try:
-            return int(_evaluate(self._tree().body, dims))
-        except KeyError as error:
-            raise ExpressionError(f"{self.text!r} needs the dimension {error.args[0]!r}") from None
+            return int(eval(_compiled(self.text), _FUNCTIONS, dims))
+        except NameError as error:
+            raise ExpressionError(f"{self.text!r} needs the dimension {error.name!r}") from None
         except ZeroDivisionError:
             raise ExpressionError(f"{self.text!r} divides by zero for {dict(dims)}") from None
-
-    def _tree(self) -> ast.Expression:
-        return _parse(self.text)
 
 
 @cache
@@ -79,8 +65,17 @@ def _parse(text: str) -> ast.Expression:
 
 
 @cache
+def _compiled(text: str) -> CodeType:
+    """Checked first: what is evaluated has only the few nodes that are allowed."""
+    tree = _parse(text)
+    for node in ast.walk(tree):
+        _check(node, text)
+    return compile(tree, "<expression>", "eval")
+
+
+@cache
 def _names(text: str) -> tuple[str, ...]:
-    found = (node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name) and node.id not in _CALLS)
+    found = (node.id for node in ast.walk(_parse(text)) if isinstance(node, ast.Name) and node.id not in _FUNCTIONS)
     return tuple(dict.fromkeys(found))
 
 
@@ -90,34 +85,8 @@ def _check(node: ast.AST, text: str) -> None:
             return
         case ast.BinOp() | ast.UnaryOp(op=ast.USub() | ast.Not()) | ast.BoolOp() | ast.Compare() | ast.unaryop():
             return
-        case ast.operator() if type(node) in _BINARY:
+        case ast.operator() | ast.cmpop() if isinstance(node, _OPERATORS):
             return
-        case ast.cmpop() if type(node) in _COMPARE:
-            return
-        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _CALLS:
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _FUNCTIONS:
             return
     raise ExpressionError(f"{text!r} uses {type(node).__name__}, which is no arithmetic over dimensions")
-
-
-def _evaluate(node: ast.expr, dims: Mapping[str, int]) -> int:
-    match node:
-        case ast.Constant(value=int(value)):
-            return value
-        case ast.Name(id=name):
-            return dims[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            return _BINARY[type(op)](_evaluate(left, dims), _evaluate(right, dims))
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_evaluate(operand, dims)
-        case ast.UnaryOp(operand=operand):
-            return not _evaluate(operand, dims)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return all(_evaluate(value, dims) for value in values)
-        case ast.BoolOp(values=values):
-            return any(_evaluate(value, dims) for value in values)
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            sides = [_evaluate(side, dims) for side in (left, *comparators)]
-            return all(_COMPARE[type(op)](a, b) for op, a, b in zip(ops, sides, sides[1:], strict=False))
-        case ast.Call(func=ast.Name(id=name), args=args):
-            return _CALLS[name](*(_evaluate(arg, dims) for arg in args))
-    raise AssertionError(f"checked at construction: {ast.dump(node)}")

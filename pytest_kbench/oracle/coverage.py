@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from ..argument import FLOATS, LAYOUTS, Optional, Scalar, Tensor
+from ..argument import FLOATS, LAYOUTS, Optional, Param, Scalar, Tensor
 from ..case import DTYPE_NAMES, PLANS, Call, Case, NamedCase
 from ..expression import shape
 from ..task import Task
@@ -21,8 +21,10 @@ from ..values import Masks
 
 SEEDS = 3
 MIXED = 6
-UNBOUNDED = ("nan", "inf", "huge")
+UNBOUNDED = ("nan", "inf", "huge", "extreme")
+FUZZED = ("sorted", "levels", "subnormal", "zeros", "tiny", "extreme")  # value plans that fixed cases do without
 LARGEST = 1 << 22
+DRAWN = 2  # indices of a batch that are looked at alone, beside the first, the middle and the last
 
 Key = tuple[str, str]  # what is varied ("layout"), and of which argument ("x", or "" for the whole call)
 Factor = tuple[Key, tuple[Any, ...]]
@@ -88,6 +90,29 @@ def repeats(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     return tuple(cases)
 
 
+def batches(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
+    """Where the task names a dimension as `batch_invariant`, per dtype one plain call and some of its indices alone.
+
+    The shape is the largest one that is not enormous, of those that have more than one index.
+    """
+    dimension = task.batch_invariant
+    names = [each for each in _by_size(task, device) if dimension and task.shapes[each][dimension] > 1]
+    if dimension is None or not names:
+        return ()
+    plain = {key: values[0] for key, values in factors(task, device)}
+    cases = []
+    for dtype in task.dtypes:
+        row = {**plain, DTYPE: dtype, SHAPE: _largest(task, names)}
+        name = f"batch:{DTYPE_NAMES[dtype]}"
+        whole = replace(_call(task, row), seed=derive(seed, task.name, name))
+        size = task.shapes[row[SHAPE]][dimension]
+        drawn = random.Random(derive(seed, task.name, name, "indices")).choices(range(size), k=DRAWN)
+        indices = dict.fromkeys((0, size // 2, size - 1, *drawn))
+        alone = (replace(whole, only=((dimension, index),)) for index in indices)
+        cases.append(NamedCase(name, Case((whole, *alone))))
+    return tuple(cases)
+
+
 def _by_size(task: Task, device: str) -> list[str]:
     return sorted(task.graded_shapes(device), key=lambda name: elements(task, name))
 
@@ -148,7 +173,8 @@ def _drawn(factors: Sequence[Factor], seed: int) -> list[Row]:
 
 def factors(task: Task, device: str) -> list[Factor]:
     """All that varies between calls of a task, each with its values; the first value is the plain one."""
-    plans = tuple(plan for plan in PLANS if task.nan == "propagate" or plan not in UNBOUNDED)
+    left_out = FUZZED if task.nan == "propagate" else (*FUZZED, *UNBOUNDED)
+    plans = tuple(plan for plan in PLANS if plan not in left_out)
     found: list[Factor] = [
         (SHAPE, task.graded_shapes(device)),
         (DTYPE, tuple(task.dtypes)),
@@ -174,11 +200,12 @@ def takes_plans(task: Task, tensor: Tensor) -> bool:
     return tensor.values is None and task.inputs is None and (tensor.dtype or "float32") in FLOATS
 
 
-def takes_layout(task: Task, tensor: Tensor, layout: str) -> bool:
-    """Whether an input has the rank for this layout; what is written, or made together, is never expanded."""
+def takes_layout(task: Task, tensor: Tensor | Param, layout: str) -> bool:
+    """Whether an argument has the rank for this layout; what is written, or made together, is never expanded."""
     if layout == "expanded" and (tensor.name in task.in_place or task.inputs is not None):
         return False
-    return len(shape(tensor.shape)) >= {"dense": 0, "transposed": 2}.get(layout, 1)
+    rank = len(shape(tensor.shape))
+    return rank == 4 if layout == "channels_last" else rank >= {"dense": 0, "transposed": 2}.get(layout, 1)
 
 
 def _of(row: Row, kind: str) -> list[tuple[str, Any]]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
 
 from ..task import Task
 from .coverage import derive
 from .inputs import Arguments, Placed, laid_out
-from .tolerance import Shaking, shake
+from .modes import LOWER, Double, Shaking, shake
 
 SHAKES = 2  # one draw may be small by chance where a single element decides: a row with one large value
-LOWER = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class ReferenceFailed(Exception):
@@ -39,29 +36,6 @@ class Golden:
     eager: tuple[torch.Tensor, ...]
     shaken: tuple[torch.Tensor, ...]
     terms: tuple[int, ...]
-
-
-class Double(TorchDispatchMode):
-    """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
-
-    Without this a reference that says `x.float()` would make golden no better than eager.
-    """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch imports all of its compiler at the first use, which takes over a second
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Ask for float64 where a lower dtype is asked for, and widen what still comes out lower."""
-        args, kwargs = tree_map_only(torch.dtype, _raised, (tuple(args), dict(kwargs or {})))
-        result = func(*args, **kwargs)
-        return tree_map_only(torch.Tensor, lambda each: each.double() if each.dtype in LOWER else each, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +65,24 @@ def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager
     """Run the reference in float64, and once more shaken, for a case of this dtype. Raises `ReferenceFailed`."""
     truth = task.golden or task.function
     generator = torch.Generator().manual_seed(derive(seed, "shake"))
-    with Double():  # type: ignore[no-untyped-call]  # torch's
+    with Double():
         exact = _run(task, truth, arguments, lambda each: _double(each.values)).outputs
-        with Shaking(getattr(torch, dtype), generator) as shaking:
-            draws = [
-                _run(task, truth, arguments, lambda each: _shaken(each.values, generator)).outputs
-                for _ in range(SHAKES)
-            ]
+    with Shaking(getattr(torch, dtype), generator) as shaking:
+        draws = [
+            _run(task, truth, arguments, lambda each: _shaken(each.values, generator)).outputs for _ in range(SHAKES)
+        ]
     shapes = [[each.shape for each in outputs] for outputs in (eager.outputs, exact, *draws)]
     if any(each != shapes[0] for each in shapes):
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
     shaken = tuple(_farthest(golden, each) for golden, each in zip(exact, zip(*draws, strict=True), strict=True))
     terms = tuple(max(_terms(arguments, each), shaking.terms) if shaking.sums else 1 for each in exact)
     return Golden(exact, _eager_as_they_lie(task, arguments, eager.outputs, exact), shaken, terms)
+
+
+def coarser(task: Task, arguments: Arguments, mode: Double) -> tuple[torch.Tensor, ...]:
+    """Golden's outputs once more, under a mode that does some of the work less exactly. Raises `ReferenceFailed`."""
+    with mode:
+        return _run(task, task.golden or task.function, arguments, lambda each: _double(each.values)).outputs
 
 
 def _eager_as_they_lie(
@@ -165,7 +144,3 @@ def _double(values: torch.Tensor) -> torch.Tensor:
 
 def _shaken(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return shake(values, generator) if values.is_floating_point() else values.clone()
-
-
-def _raised(dtype: torch.dtype) -> torch.dtype:
-    return torch.float64 if dtype in LOWER else dtype

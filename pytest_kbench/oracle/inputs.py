@@ -16,11 +16,12 @@ import torch
 from ..argument import Dim, Optional, Param, Scalar, Tensor
 from ..case import Call, CaseError
 from ..expression import Expression, ExpressionError, shape
-from ..task import Task
+from ..task import Task, why_not_alone
 from ..values import Constant, Distribution, Integers, Kaiming, Masks, Normal, Uniform, UniformFanIn, Xavier
 from .coverage import derive, takes_plans
 
 BYTES_PER_ELEMENT = 64  # what grading holds per input element: float64 copies, bounds, shared buffers
+EDGES = "edges"  # the value plan of declared integers: the lowest and the highest alone
 GAP = 7  # elements between rows of a sliced tensor, odd so that no row keeps the base's alignment
 
 
@@ -54,6 +55,8 @@ Arguments = tuple[Placed | Plain, ...]
 def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Arguments:
     """Every argument of this call, in the reference's order.
 
+    Where the call is for one index of a dimension `only`, tensors that have the dimension are drawn as for all of
+    them, and then narrowed to that index; dimensions that are arguments are 1 there.
     Raises `CaseError` if the call does not fit the task, and `InputsFailed`.
     """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
@@ -62,11 +65,13 @@ def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Argument
     except ExpressionError as error:
         raise CaseError(f"dims: {error}") from None
     together = _together(task, call, dims, device)
+    only = dict(call.only)
+    narrowed = {name: 1 if name in only else size for name, size in dims.items()}
     arguments: list[Placed | Plain] = []
     for declared in task.arguments:
         each = declared.argument if isinstance(declared, Optional) else declared
         if isinstance(each, Dim):
-            arguments.append(Plain(each.name, Expression(each.value)(dims)))
+            arguments.append(Plain(each.name, Expression(each.value)(narrowed)))
         elif isinstance(each, Scalar):
             arguments.append(Plain(each.name, scalars[each.name]))
         elif each.name in call.absent or (
@@ -83,7 +88,11 @@ def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Argument
                 values = _values(task, each, call, dims, plans.get(each.name, "normal"), size, dtype, device)
             if layout == "expanded" and size and size[0] > 1:
                 values = values[:1].expand(size).contiguous()
-            arguments.append(Placed(each.name, values, *place(layout, size), each.name in task.in_place))
+            for axis, part in enumerate(shape(each.shape)):
+                if part.text in only:
+                    values = values.narrow(axis, only[part.text], 1).contiguous()
+            placed = place(layout, tuple(values.shape))
+            arguments.append(Placed(each.name, values, *placed, each.name in task.in_place))
     return tuple(arguments)
 
 
@@ -102,6 +111,9 @@ def place(layout: str, size: tuple[int, ...]) -> tuple[tuple[int, ...], int, int
             return (2,), 0, 2 * numel
         case "offset" if size:
             return dense, 1, numel + 1
+        case "channels_last" if len(size) == 4:
+            batch, height, width, channels = _dense((size[0], size[2], size[3], size[1]))
+            return (batch, channels, height, width), 0, numel
         case "expanded" if size:
             return (0, *dense[1:]), 0, math.prod(size[1:])
     return dense, 0, numel
@@ -133,6 +145,9 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
         raise CaseError(f"dims: {task.name} has ({', '.join(task.dimensions)}), the case gives ({', '.join(dims)})")
     if task.where is not None and not Expression(task.where)(dims):
         raise CaseError(f"dims: {task.name} needs {task.where}")
+    for name, _ in call.only:
+        if problem := why_not_alone(task, name):
+            raise CaseError(f"only({name}): {problem}")
     if call.dtype not in task.dtypes:
         raise CaseError(f"dtype({call.dtype}): {task.name} has ({', '.join(task.dtypes)})")
     if set(scalars) != wanted:
@@ -151,6 +166,7 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
     for each in task.tensors:
         plan = dict(call.plans).get(each.name, "normal")
         known_plans = each.values.kinds if isinstance(each, Tensor) and isinstance(each.values, Masks) else ()
+        known_plans += (EDGES,) if isinstance(each, Tensor) and isinstance(each.values, Integers) else ()
         known_plans += tuple(PLANNED) if isinstance(each, Tensor) and takes_plans(task, each) else ("normal",)
         if plan not in known_plans:
             raise CaseError(f"values({each.name}={plan}): choose from {', '.join(known_plans)}")
@@ -232,6 +248,8 @@ def _distributed(
         case Integers(low, high, also):
             first, end = (int(limit(dims)) if isinstance(limit, Expression) else limit for limit in (low, high))
             values = torch.randint(first, max(end, first + 1), size, generator=generator, device=generator.device)
+            if plan == EDGES:
+                values = torch.where(_uniform(size, generator, 0.0, 1.0) < 0.5, first, max(end - 1, first))
             for extra in also:
                 values[_uniform(size, generator, 0.0, 1.0) < 0.1] = extra
             return values.to(dtype)
@@ -290,6 +308,40 @@ def _huge(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator)
     return _normal(size, generator).clamp_(-4, 4).mul_(torch.finfo(dtype).max / 256)
 
 
+def _sorted(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Ascending along the last dimension: the largest element comes last."""
+    values = _normal(size, generator)
+    return values.sort(-1).values if size else values
+
+
+def _levels(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Each row about a level of its own, from -30 to 30: rows in the tail of a sigmoid, where others cannot hide it."""
+    return _normal(size, generator).add_(_uniform(_rows(size), generator, -30.0, 30.0))
+
+
+def _subnormal(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Below the dtype's smallest normal number, most of them."""
+    return _normal(size, generator).mul_(torch.finfo(dtype).smallest_normal / 4)
+
+
+def _zeros(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Zeros of both signs, with a normal value here and there."""
+    values = _normal(size, generator)
+    return torch.where(_uniform(size, generator, 0.0, 1.0) < 0.9, values * 0.0, values)
+
+
+def _tiny(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Each row at a tiny scale of its own, whose squares vanish."""
+    least = -6.0 if dtype == torch.float16 else -30.0
+    return _normal(size, generator).mul_(torch.pow(10.0, _uniform(_rows(size), generator, least, -3.0)))
+
+
+def _extreme(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
+    """Each row at a scale of its own, from nearly nothing to nearly too much."""
+    least, most = (-5.0, 4.0) if dtype == torch.float16 else (-25.0, 25.0)
+    return _normal(size, generator).mul_(torch.pow(10.0, _uniform(_rows(size), generator, least, most)))
+
+
 def _sprinkle(values: torch.Tensor, generator: torch.Generator, extras: tuple[float, ...]) -> torch.Tensor:
     """Overwrite a few random elements: each of `extras` once."""
     if values.numel():
@@ -311,7 +363,13 @@ PLANNED: Mapping[str, Callable[[tuple[int, ...], torch.dtype, torch.Generator], 
     "binary": lambda size, _, generator: _uniform(size, generator, 0.0, 2.0).floor_(),
     "spike": _spike,
     "ties": lambda size, _, generator: _uniform(size, generator, -2.0, 3.0).floor_(),
+    "sorted": _sorted,
+    "levels": _levels,
+    "subnormal": _subnormal,
+    "zeros": _zeros,
+    "tiny": _tiny,
     "nan": lambda size, _, generator: _sprinkle(_normal(size, generator), generator, (math.nan,)),
     "inf": lambda size, _, generator: _sprinkle(_normal(size, generator), generator, (math.inf, -math.inf)),
     "huge": _huge,
+    "extreme": _extreme,
 }

@@ -8,15 +8,14 @@ own conditioning, which is how far shaken lies from golden.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from .modes import STEP, accumulator
 
 FINITE: Final = 1
 NAN: Final = 2
@@ -26,8 +25,6 @@ ANYTHING: Final = FINITE | NAN | POSITIVE | NEGATIVE
 
 _GROUP: Final = 32  # fewest elements whose errors are pooled, so that one lucky element decides nothing
 _WINDOW: Final = 64  # elements pooled where a whole tensor would be the only group
-_STEP: Final = 1.5  # units that a shaken value is moved by at most, and one third of that at least
-_STEPS: Final = 1_000_003  # a prime, so that rows of no width meet the same steps again and again
 _LUCK: Final = 16.0  # a pool, or a norm, of m elements counts 1 + 16/m times: few draws may all be lucky ones
 # What summing n terms in any order may lose, in units of the accumulator's last place; calibrated by simulation.
 _DRIFT: Final = (1 / 6, 768.0)  # of the result: times n, at most; equal summands round the same way every time
@@ -36,27 +33,8 @@ _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; c
 _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
+_COARSER: Final = 2.0  # times the distance of a coarser precision that a task allows
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
-
-# Operations that select, move or fill: their results are not rounded, so there is nothing to shake.
-# fmt: off
-_EXACT: Final = frozenset((
-    "_to_copy", "_unsafe_view", "abs", "amax", "amin", "arange", "bernoulli", "cat", "ceil", "clamp", "clamp_max",
-    "clamp_min", "clone", "constant_pad_nd", "copy", "cummax", "cummin", "detach", "embedding", "empty",
-    "empty_like", "empty_strided", "expand_copy", "eye", "fill", "flip", "floor", "full", "full_like", "gather",
-    "hardtanh", "index", "index_put", "index_select", "kthvalue", "lift_fresh", "masked_fill", "masked_scatter",
-    "max", "max_pool2d_with_indices", "maximum", "median", "min", "minimum", "neg", "new_empty", "new_full",
-    "new_ones", "new_zeros", "normal", "ones", "ones_like", "rand", "rand_like", "randn", "randn_like", "random",
-    "relu", "repeat", "repeat_interleave", "roll", "round", "scalar_tensor", "scatter", "select_backward",
-    "select_scatter", "sign", "slice_backward", "slice_scatter", "sort", "stack", "take", "take_along_dim",
-    "threshold_backward", "topk", "tril", "triu", "trunc", "uniform", "view_copy", "where", "zero", "zeros",
-    "zeros_like",
-))
-# fmt: on
-
-
-# Operations with a cancellation inside, x (1 + erf x): their results are as uncertain as their inputs are large.
-_CANCELLING: Final = frozenset(("gelu",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,105 +75,6 @@ class Bound:
     centre: Tensor | None = None
 
 
-def accumulator(dtype: torch.dtype) -> torch.dtype:
-    """The dtype in which an honest kernel sums values of `dtype`: float32 for the half types, else itself."""
-    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-
-
-def shake(values: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Inputs for `shaken`: each value moved by about one unit in the last place, up or down at random; float64.
-
-    The unit is that of the accumulator: a half-precision value is moved by a float32 unit. Honest half-precision
-    kernels convert to float32 first and keep the inputs exactly; a half-precision unit at an offset of 1e4 is larger
-    than the spread of the data, and a floor made from it lets zeros pass. Zeros move by nothing, integers and
-    non-finite values stay.
-    """
-    moved = values.to(torch.float64, copy=True)
-    if values.is_floating_point() and values.numel():
-        _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, generator)
-    return moved
-
-
-class Shaking(TorchDispatchMode):
-    """Run the reference in float64 under this for `shaken`: every rounded result moves by one unit, not inputs alone.
-
-    An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
-    is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
-    dtype; the unit is its accumulator's. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
-    of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
-
-    Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
-    longest of their sums has, as far as their arguments show (1 at least).
-    """
-
-    def __init__(self, dtype: torch.dtype, generator: torch.Generator | None = None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._unit = torch.finfo(accumulator(dtype)).eps
-        self._generator = generator
-        self.sums = False
-        self.terms = 1
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else torch imports all of its compiler at the first use, which takes over a second
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        schema = func._schema
-        views = any(each.alias_info is not None and not each.alias_info.is_write for each in schema.returns)
-        name = schema.name.partition("::")[2].rstrip("_")
-        if views or name in _EXACT:
-            return result
-        if torch.Tag.pointwise not in func.tags:
-            self.sums = True
-            self.terms = max(self.terms, _terms(name, args, result))
-        for each in result if isinstance(result, tuple | list) else (result,):
-            if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
-                _nudge(each, self._unit, self._generator)
-                if name in _CANCELLING and each.shape == args[0].shape:
-                    moved = args[0].clone()
-                    _nudge(moved, self._unit, self._generator)
-                    each.add_(moved.sub_(args[0]))
-        return result
-
-
-def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
-    """How many terms one operator sums for each element of its result."""
-    if operation == "convolution":
-        return int(args[1].numel() // max(args[1].shape[0], 1))
-    if operation in ("native_layer_norm", "_fused_rms_norm"):
-        return math.prod(args[1])
-    first = result[0] if isinstance(result, tuple | list) else result
-    inputs = [each for each in args if isinstance(each, Tensor)]
-    if not inputs or not isinstance(first, Tensor):
-        return 1
-    if operation in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"):
-        return int(inputs[-2].shape[-1])
-    return max(each.numel() for each in inputs) // max(first.numel(), 1)
-
-
-def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> None:
-    """Move each float64 value by half to one and a half units, up or down at random, in place; inf and NaN stay.
-
-    Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.
-    """
-    with _disable_current_modes():  # or `shake`, called under `Shaking`, would be shaken itself
-        factors, count = _factors(values.device, unit), values.numel()
-        if count >= len(factors):
-            factors = factors.repeat(count // len(factors) + 2)
-        start = int(torch.randint(len(factors) - count, (1,), generator=generator))
-        values.mul_(factors[start : start + count].view(values.shape))
-
-
-@functools.cache
-def _factors(device: torch.device, unit: float) -> Tensor:
-    """Random factors to begin anywhere in: drawing new ones for every operation would cost more than the operation."""
-    step = torch.rand(_STEPS, generator=torch.Generator().manual_seed(0), dtype=torch.float64).sub_(0.5)
-    return step.mul_(2.0).add_(step.sign().mul_(0.5)).mul_(unit).add_(1.0).to(device)
-
-
 def norm(values: Tensor) -> float:
     """Euclidean norm of finite float64 values, safe where their squares overflow or underflow."""
     flat = values.reshape(-1)
@@ -219,6 +98,7 @@ def bound(
     terms: int | None = None,
     indeterminate: bool = False,
     telling: bool = False,
+    coarse: Tensor | None = None,
 ) -> Bound:
     """The bound of one output, by the three-way rule.
 
@@ -251,6 +131,9 @@ def bound(
     counts as a multiple of the largest (E + u |g|) / S, but where every digit is noise. (x - (m + log s) is as good as
     a change of x by one unit in the last place: a log-softmax all the same that loses a thousand times what it must.)
 
+    `coarse` is golden once more with some of its work done in a coarser precision that the task allows: twice its
+    distance from golden, as the maximum over the neighbours, is allowed on top.
+
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
     and what is pooled with it, may be anything.
@@ -263,7 +146,7 @@ def bound(
     if not golden.numel():
         return Bound(torch.zeros_like(golden), None if tolerance.fixed is not None else 0.0)
     if tolerance.fixed is None:
-        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling)
+        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling, coarse)
     else:
         magnitude = golden.abs()
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
@@ -271,11 +154,17 @@ def bound(
         reach = reach if bool(eager.isfinite().all()) else math.nan
     if reach <= torch.finfo(eager.dtype).max:
         return made
-    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling)
+    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse)
 
 
 def _three_way(
-    golden: Tensor, eager: Tensor, shaken: Tensor | None, tolerance: Tolerance, terms: int | None, telling: bool
+    golden: Tensor,
+    eager: Tensor,
+    shaken: Tensor | None,
+    tolerance: Tolerance,
+    terms: int | None,
+    telling: bool,
+    coarse: Tensor | None,
 ) -> tuple[Bound, float]:
     """The rule for finite values, and the largest magnitude that golden and its bound may reach together.
 
@@ -300,7 +189,7 @@ def _three_way(
     if unit != inner:
         shared.add_(_pool(magnitude, luck=0.0), alpha=_ROUNDED * unit)
     if shaken is not None:
-        conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=_STEP * inner))
+        conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=STEP * inner))
         if unit == inner:
             growth = min(_WANDER[0] * math.sqrt(terms - 1), _WANDER[1])
         else:
@@ -316,6 +205,10 @@ def _three_way(
         conditioning = grown
         floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
         shared.add_(conditioning)
+    if coarse is not None:
+        distance = torch.sub(golden, coarse).abs_()
+        shared.add_(_pool(distance), alpha=_COARSER)
+        floor_norm += _COARSER * norm(distance)
     relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift
     limit = (tolerance.normwise * eager_norm + floor_norm) * (1.0 + _LUCK / golden.numel())
     reach = float(largest.amax()) * (1.0 + relative) + float(shared.add_(smallest).amax())
@@ -377,6 +270,7 @@ def _with_patterns(
     terms: int | None,
     indeterminate: bool,
     telling: bool,
+    coarse: Tensor | None,
 ) -> Bound:
     """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
 
@@ -400,7 +294,9 @@ def _with_patterns(
     if tolerance.fixed is None:
         if shaken is not None:
             shaken = shaken.clamp(-limit, limit)
-        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling)
+        if coarse is not None:
+            coarse = torch.where(golden_finite & coarse.isfinite(), coarse, centre).clamp_(-limit, limit)
+        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, coarse)
     else:
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)

@@ -11,8 +11,10 @@ import torch
 
 from ..case import Call
 from ..task import Task
-from .golden import Eager, eager, golden
+from .coverage import derive
+from .golden import Eager, coarser, eager, golden
 from .inputs import Arguments, Placed, draw
+from .precision import allowed
 from .tolerance import Bound, Tolerance, bound
 
 
@@ -44,17 +46,26 @@ def ask(task: Task, call: Call) -> Question:
 def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth:
     """Golden for a question, with its bounds. Raises `ReferenceFailed`."""
     found = golden(task, question.arguments, call.dtype, call.seed, question.eager)
-    made = zip(found.golden, found.eager, found.shaken, found.terms, strict=True)
+    mode = allowed(task, derive(call.seed, "coarse"))
+    coarse = (None,) * len(found.golden) if mode is None else coarser(task, question.arguments, mode)
+    made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, strict=True)
     free = _has_infinities_alone(question.arguments)
     telling = all(plan in CONTINUOUS for _, plan in call.plans)
     bounds = tuple(
-        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling)
-        for golden, eager, shaken, terms in made
+        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling, coarse=rough)
+        for golden, eager, shaken, terms, rough in made
     )
     return Truth(found.golden, bounds)
 
 
-CONTINUOUS = ("normal", "wide", "shifted", "scaled")  # value plans under which no sum is exact by luck
+CONTINUOUS = (
+    "normal",
+    "wide",
+    "shifted",
+    "scaled",
+    "sorted",
+    "levels",
+)  # value plans under which no sum is exact by luck
 
 
 def _has_infinities_alone(arguments: Arguments) -> bool:
@@ -105,6 +116,6 @@ def _tensors(known: Known) -> Iterator[torch.Tensor]:
     yield from (each.values for each in question.arguments if isinstance(each, Placed))
     yield from question.eager.outputs
     yield from truth.golden
-    for allowed in truth.bounds:
-        yield allowed.elementwise
-        yield from (each for each in (allowed.accepts, allowed.centre) if each is not None)
+    for made in truth.bounds:
+        yield made.elementwise
+        yield from (each for each in (made.accepts, made.centre) if each is not None)

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from pytest_kbench.oracle.compare import compare
-from pytest_kbench.oracle.tolerance import Shaking, Tolerance, bound, shake
+from pytest_kbench.oracle.modes import Shaking, shake
+from pytest_kbench.oracle.tolerance import Tolerance, bound
 from pytest_kbench.record import Comparison
 
 Formula = Callable[..., Tensor]

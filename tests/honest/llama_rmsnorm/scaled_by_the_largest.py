@@ -3,7 +3,7 @@
 
 def llama_rmsnorm(x, weight, eps):
     wide = x.float()
-    largest = wide.abs().amax(-1, keepdim=True).clamp_min(1e-30)
+    largest = wide.abs().amax(-1, keepdim=True).clamp_min(1e-12)
     scaled = wide / largest
     mean = (scaled * scaled).mean(-1, keepdim=True)
     return (scaled * (mean + eps / largest / largest).rsqrt() * weight).to(x.dtype)

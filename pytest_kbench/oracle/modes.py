@@ -1,0 +1,181 @@
+"""Modes in which a reference runs: in float64 throughout, and in float64 with every rounded result moved a little."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+LOWER: Final = (torch.float32, torch.float16, torch.bfloat16)
+STEP: Final = 1.5  # units that a shaken value is moved by at most, and one third of that at least
+_STEPS: Final = 1_000_003  # a prime, so that rows of no width meet the same steps again and again
+
+# Operations that select, move or fill: their results are not rounded, so there is nothing to shake.
+# fmt: off
+_EXACT: Final = frozenset((
+    "_to_copy", "_unsafe_view", "abs", "amax", "amin", "arange", "bernoulli", "cat", "ceil", "clamp", "clamp_max",
+    "clamp_min", "clone", "constant_pad_nd", "copy", "cummax", "cummin", "detach", "embedding", "empty",
+    "empty_like", "empty_strided", "expand_copy", "eye", "fill", "flip", "floor", "full", "full_like", "gather",
+    "hardtanh", "index", "index_put", "index_select", "kthvalue", "lift_fresh", "masked_fill", "masked_scatter",
+    "max", "max_pool2d_with_indices", "maximum", "median", "min", "minimum", "neg", "new_empty", "new_full",
+    "new_ones", "new_zeros", "normal", "ones", "ones_like", "rand", "rand_like", "randn", "randn_like", "random",
+    "relu", "repeat", "repeat_interleave", "roll", "round", "scalar_tensor", "scatter", "select_backward",
+    "select_scatter", "sign", "slice_backward", "slice_scatter", "sort", "stack", "take", "take_along_dim",
+    "threshold_backward", "topk", "tril", "triu", "trunc", "uniform", "view_copy", "where", "zero", "zeros",
+    "zeros_like",
+))
+# fmt: on
+
+
+# Operations with a cancellation inside, x (1 + erf x): their results are as uncertain as their inputs are large.
+_CANCELLING: Final = frozenset(("gelu",))
+
+
+class Double(TorchDispatchMode):
+    """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
+
+    Without this a reference that says `x.float()` would make golden no better than eager.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else torch imports all of its compiler at the first use, which takes over a second
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Ask for float64 where a lower dtype is asked for, and widen what still comes out lower."""
+        return _widened(
+            self.run(func, *map(_raised, args), **{key: _raised(each) for key, each in (kwargs or {}).items()})
+        )
+
+    def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """One operator, asked for float64."""
+        return func(*args, **kwargs)
+
+
+def _raised(value: Any) -> Any:
+    """float64 for a lower dtype; anything else as it is."""
+    return torch.float64 if isinstance(value, torch.dtype) and value in LOWER else value
+
+
+def _widened(result: Any) -> Any:
+    """What an operator returns, with lower floating-point tensors in float64 (torch's own tree_map costs ten times)."""
+    if isinstance(result, Tensor):
+        return result.double() if result.dtype in LOWER else result
+    return type(result)(map(_widened, result)) if type(result) in (tuple, list) else result
+
+
+def name_of(func: Any) -> str:
+    """An operator's name, the same in place and not: `add` for aten::add_.Tensor."""
+    name: str = func._schema.name
+    return name.partition("::")[2].rstrip("_")
+
+
+def accumulator(dtype: torch.dtype) -> torch.dtype:
+    """The dtype in which an honest kernel sums values of `dtype`: float32 for the half types, else itself."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def shake(values: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Inputs for `shaken`: each value moved by about one unit in the last place, up or down at random; float64.
+
+    The unit is that of the accumulator: a half-precision value is moved by a float32 unit. Honest half-precision
+    kernels convert to float32 first and keep the inputs exactly; a half-precision unit at an offset of 1e4 is larger
+    than the spread of the data, and a floor made from it lets zeros pass. Zeros move by nothing, integers and
+    non-finite values stay. What is subnormal in float32, or in bfloat16, becomes zero: hardware may read it so.
+    """
+    with _disable_current_modes():  # under `Shaking` it would be shaken itself
+        moved = values.to(torch.float64, copy=True)
+        if values.dtype in (torch.float32, torch.bfloat16):
+            moved.masked_fill_(moved.abs() < torch.finfo(values.dtype).smallest_normal, 0.0)
+        if values.is_floating_point() and values.numel():
+            _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, generator)
+        return moved
+
+
+class Shaking(Double):
+    """Run the reference in float64 under this for `shaken`: every rounded result moves by one unit, not inputs alone.
+
+    An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
+    is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
+    dtype; the unit is its accumulator's. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
+    of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
+
+    Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
+    longest of their sums has, as far as their arguments show (1 at least).
+    """
+
+    def __init__(self, dtype: torch.dtype, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self._unit = torch.finfo(accumulator(dtype)).eps
+        self._generator = generator
+        self.sums = False
+        self.terms = 1
+
+    def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """One operator, and its result moved if it is a rounded one."""
+        result = _widened(func(*args, **kwargs))
+        name, exact, pointwise = _nature(func)
+        if exact:
+            return result
+        if not pointwise:
+            self.sums = True
+            self.terms = max(self.terms, _terms(name, args, result))
+        for each in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
+                _nudge(each, self._unit, self._generator)
+                if name in _CANCELLING and each.shape == args[0].shape:
+                    moved = args[0].clone()
+                    _nudge(moved, self._unit, self._generator)
+                    each.add_(moved.sub_(args[0]))
+        return result
+
+
+@functools.cache
+def _nature(func: Any) -> tuple[str, bool, bool]:
+    """An operator's name, whether it rounds nothing (views, selections, fillings), and whether it is pointwise."""
+    views = any(each.alias_info is not None and not each.alias_info.is_write for each in func._schema.returns)
+    return name_of(func), views or name_of(func) in _EXACT, torch.Tag.pointwise in func.tags
+
+
+def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
+    """How many terms one operator sums for each element of its result."""
+    if operation == "convolution":
+        return int(args[1].numel() // max(args[1].shape[0], 1))
+    if operation in ("native_layer_norm", "_fused_rms_norm"):
+        return math.prod(args[1])
+    first = result[0] if isinstance(result, tuple | list) else result
+    inputs = [each for each in args if isinstance(each, Tensor)]
+    if not inputs or not isinstance(first, Tensor):
+        return 1
+    if operation in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm", "addmv"):
+        return int(inputs[-2].shape[-1])
+    return max(each.numel() for each in inputs) // max(first.numel(), 1)
+
+
+def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> None:
+    """Move each float64 value by half to one and a half units, up or down at random, in place; inf and NaN stay.
+
+    Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.
+    """
+    factors, count = _factors(values.device, unit), values.numel()
+    if count >= len(factors):
+        factors = factors.repeat(count // len(factors) + 2)
+    start = int(torch.randint(len(factors) - count, (1,), generator=generator))
+    values.mul_(factors[start : start + count].view(values.shape))
+
+
+@functools.cache
+def _factors(device: torch.device, unit: float) -> Tensor:
+    """Random factors to begin anywhere in: drawing new ones for every operation would cost more than the operation."""
+    step = torch.rand(_STEPS, generator=torch.Generator().manual_seed(0), dtype=torch.float64).sub_(0.5)
+    return step.mul_(2.0).add_(step.sign().mul_(0.5)).mul_(unit).add_(1.0).to(device)
