@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from .errors import BuildError, EnvironmentFault
-from .sources import Source, Sources
+from .sources import OWN, Source, Sources
 
 Binding = Literal["tvm-ffi", "torch"]
 
@@ -161,12 +161,23 @@ def parts(sources: Sources, flags: Sequence[str], *packages: str) -> list[str | 
     return found
 
 
-def openmp(flags: Sequence[str]) -> tuple[str, ...]:
-    """What OpenMP needs of the linker.
+def linked(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags that the linker needs too: OpenMP and a sanitizer bring libraries.
 
-    The library then asks for libgomp.so.1 by the name that torch's own has: the loader takes that one again.
+    With OpenMP the library asks for libgomp.so.1 by the name that torch's own has: the loader takes that one again.
     """
-    return ("-fopenmp",) if "-fopenmp" in flags else ()
+    return tuple(flag for flag in flags if flag == "-fopenmp" or flag.startswith("-fsanitize="))
+
+
+def own_paths(flags: Sequence[str], sources: Sources, place: Path) -> tuple[str, ...]:
+    """Flags by which debug information names the candidate's files by relative paths, wherever they are compiled."""
+    if "-g" not in flags:
+        return ()
+    folders = dict.fromkeys((OWN, *sources.include))
+    prefixes = (
+        f"{start}{folder}/" for folder in folders for start in ("", "./")
+    )  # g++ writes the one, clang++ the other
+    return (f"-ffile-prefix-map={place.resolve()}=.", *(f"-ffile-prefix-map={prefix}=" for prefix in prefixes))
 
 
 @functools.cache

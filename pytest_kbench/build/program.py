@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..record import Reason
 from ..sandbox.host import Failure, Limits, Program
-from . import cpp, first_call, torch_form, tvm_ffi
+from . import cpp, first_call, sanitized, torch_form, tvm_ffi
 from .cache import Store
 from .errors import BuildError
 from .sources import MOST_OF_ONE, Sources, gather
 
 if TYPE_CHECKING:
     from ..candidate import Candidate
+    from ..options import Sanitizer
     from ..sandbox.host import Sandbox
 
 
 def prepare(
-    candidate: Candidate, entry_points: tuple[str, ...], sandbox: Sandbox, store: Store, limits: Limits, seconds: float
+    candidate: Candidate,
+    entry_points: tuple[str, ...],
+    sandbox: Sandbox,
+    store: Store,
+    limits: Limits,
+    seconds: float,
+    sanitizer: Sanitizer | None = None,
 ) -> Program | Failure:
     """What a child loads for this candidate; C++ is compiled within `seconds`, or comes from `store`.
 
     `entry_points` are tried in their order: the task's function name, then `forward`. What is wrong with the candidate
-    is a `Failure`. Raises `EnvironmentFault` for what is not its doing: no compiler, or a cache that cannot be used.
+    is a `Failure`. For a `sanitizer` it is built as usual, then once more; what that one cannot judge is a `Failure` as
+    `UNSUPPORTED`. Raises `EnvironmentFault` for what is not the candidate's doing: no compiler, no runtime of the
+    sanitizer, or a cache that cannot be used.
     """
+    if sanitizer is not None and candidate.language != "cpp":
+        return Failure(Reason.UNSUPPORTED, f"a sanitizer judges C++, and {candidate.name} is not.")
     if (large := next(filter(_is_too_large, candidate.sources), None)) is not None:
         reason = Reason.LOAD if candidate.language == "python" else Reason.COMPILE
         return Failure(reason, f"{large.name} has more than {MOST_OF_ONE >> 20} MiB. Split it, or keep data elsewhere.")
@@ -46,7 +58,14 @@ def prepare(
     if isinstance(binding, Failure):
         return binding
     build = torch_form.build if binding == "torch" else tvm_ffi.build
-    return build(candidate, sources, flags, entry_points, sandbox, store, limits, seconds)
+    made = build(candidate, sources, flags, entry_points, sandbox, store, limits, seconds)
+    if sanitizer is None or isinstance(made, Failure):
+        return made
+    if (why := sanitized.blind(sanitizer, made.path)) is not None:
+        return Failure(Reason.UNSUPPORTED, why)
+    runtime, flags = sanitized.runtime(sanitizer), (*flags, *sanitized.FLAGS[sanitizer])
+    made = build(candidate, sources, flags, entry_points, sandbox, store, limits, seconds)
+    return made if isinstance(made, Failure) else replace(made, runtime=runtime)
 
 
 def _binding(sources: Sources, name: str) -> cpp.Binding | Failure:

@@ -191,12 +191,13 @@ def compile_with(
 ) -> Path | Failure:
     """One try, in an empty folder. `ready` is a header that was compiled before (`precompiled.obtain`)."""
     generated = () if header == "full" else ((NAMED, named(sources)),)
-    compiler = (cpp.compiler_name(), "-fPIC", *flags, *defines(header))
+    traced = (*flags, *cpp.own_paths(flags, sources, place))
+    compiler = (cpp.compiler_name(), "-fPIC", *traced, *defines(header))
     if ready is not None:
         compiler += ("-include", str(ready))
     compiler += (*(f"-I{folder}" for folder in sources.include), *includes(header))
     linker = (cpp.compiler_name(), "-shared")
-    tools = ninja.Tools({".cpp": compiler}, linker, (*libraries(), *cpp.openmp(flags)))
+    tools = ninja.Tools({".cpp": compiler}, linker, (*libraries(), *cpp.linked(flags)))
     paths = () if ready is None else (ready.parent,)
     return library.compiled(sources, tools, place, sandbox, limits, seconds, generated=generated, readable=paths)
 

@@ -49,7 +49,8 @@ def build(
             ninja.check()
 
             def make(place: Path) -> Path | Failure:
-                return library.compiled(sources, tools(sources, flags), place, sandbox, limits, seconds)
+                traced = (*flags, *cpp.own_paths(flags, sources, place))
+                return library.compiled(sources, tools(sources, traced), place, sandbox, limits, seconds)
 
             if (failure := library.built(entry, store, make)) is not None:
                 return readable(failure, sources, seconds)
@@ -59,7 +60,7 @@ def build(
 def tools(sources: Sources, flags: Sequence[str]) -> ninja.Tools:
     """The commands of a build."""
     compiler = (cpp.compiler_name(), "-fPIC", *flags, *includes(sources))
-    return ninja.Tools({".cpp": compiler}, (cpp.compiler_name(), "-shared"), (*libraries(), *cpp.openmp(flags)))
+    return ninja.Tools({".cpp": compiler}, (cpp.compiler_name(), "-shared"), (*libraries(), *cpp.linked(flags)))
 
 
 def includes(sources: Sources) -> tuple[str, ...]:

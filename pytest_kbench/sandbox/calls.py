@@ -14,10 +14,11 @@ from types import TracebackType
 import torch
 
 from ..record import Reason
-from . import wire
+from . import sanitizer, wire
 from .buffers import SharedBuffer, poison, same_bytes, tensor_over
 from .connection import Connection, Overtime
 from .kept import Kept
+from .limits import LayerReport
 from .outcome import Failure, OutputClaim, OutputSpec, Program, Returned, SandboxError, TensorArgument, ValueArgument
 from .output import one_line
 
@@ -131,6 +132,11 @@ class Child:
         return self._sound is True
 
     @property
+    def layers(self) -> LayerReport:
+        """Which layers of the lock-down hold for it."""
+        return self._connection.report
+
+    @property
     def pid(self) -> int | None:
         """Its process id."""
         return self._connection.pid
@@ -190,7 +196,7 @@ class Child:
         answered = time.monotonic()
         self._sound = self._sound or not isinstance(reply, Failure)
         if isinstance(reply, Failure):
-            return reply
+            return sanitizer.judged(reply, self._program)
         if contradiction := self._contradiction(reply, arguments, len(outputs)):
             return self._connection.breach(contradiction)
         returned = self._collect(reply, arguments, placed, waiting)

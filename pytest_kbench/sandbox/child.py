@@ -236,12 +236,20 @@ class LoadedCandidate:
         """The tensor at a slot: the same object as last time, if its layout is the same and nobody bent it."""
         known = self._tensors.get(slot)
         shape, strides, offset = tuple(layout["shape"]), tuple(layout["strides"]), layout["offset"]
+        dtype, buffer = getattr(torch, layout["dtype"]), self._buffers[layout["buffer"]]
+        buffer.fence(*(edge * dtype.itemsize for edge in _edges(shape, strides, offset)))
         if known is not None and known[2] == layout and _unbent(known[1], shape, strides, offset, known[0]):
             return known[1]
-        storage = self._buffers[layout["buffer"]].storage(layout["used"])
-        tensor = tensor_over(storage, getattr(torch, layout["dtype"]), shape, strides, offset)
+        tensor = tensor_over(buffer.storage(layout["used"]), dtype, shape, strides, offset)
         self._tensors[slot] = (torch.Tensor.data_ptr(tensor), tensor, layout)
         return tensor
+
+
+def _edges(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:
+    """Where the first element of a tensor begins in its storage, and where the last one ends, in elements."""
+    if 0 in shape:
+        return offset, offset
+    return offset, offset + 1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
 
 
 def _unbent(

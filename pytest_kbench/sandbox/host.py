@@ -32,7 +32,7 @@ from typing import Final
 
 from ..options import SandboxMode
 from ..record import Reason
-from . import wire
+from . import sanitizer, wire
 from .calls import Child, give_back
 from .connection import Connection, Ends, R
 from .kept import lend
@@ -45,6 +45,7 @@ from .outcome import (
     OutputSpec,
     Program,
     Returned,
+    Runtime,
     SandboxError,
     SandboxRefused,
     TensorArgument,
@@ -54,7 +55,7 @@ from .outcome import (
 
 __all__ = [
     "Child", "CompileJob", "Failure", "LayerReport", "Limits", "OutputClaim", "OutputSpec", "Program", "Returned",
-    "Sandbox", "SandboxError", "SandboxRefused", "TensorArgument", "ValueArgument",
+    "Runtime", "Sandbox", "SandboxError", "SandboxRefused", "TensorArgument", "ValueArgument",
 ]  # fmt: skip
 
 ZYGOTE_START: Final = 120.0  # seconds: a cold disk reads torch slowly
@@ -85,7 +86,7 @@ main({control}, {grader}, {scratch!r})
 class _Zygote:
     """The grader's hold on one zygote process."""
 
-    def __init__(self, threads: int | None) -> None:
+    def __init__(self, threads: int | None, runtime: Runtime | None) -> None:
         with contextlib.ExitStack() as undo:
             try:
                 self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
@@ -94,14 +95,18 @@ class _Zygote:
                 self.control, theirs = socket.socketpair()
                 undo.callback(self.control.close)
                 with theirs:
-                    self.process = self._launch(theirs, threads)
+                    self.process = self._launch(theirs, threads, runtime)
             except OSError as error:
                 raise SandboxError(f"the zygote cannot be started: {error}") from error
             self._wait_ready()
             undo.pop_all()
         self._end = weakref.finalize(self, _end_zygote, os.getpid(), self.control, self.process, self.scratch)
 
-    def _launch(self, theirs: socket.socket, threads: int | None) -> subprocess.Popen[bytes]:
+    def _launch(self, theirs: socket.socket, threads: int | None, runtime: Runtime | None) -> subprocess.Popen[bytes]:
+        command, environment = [sys.executable, "-P", "-"], _zygote_environment(threads)
+        if runtime is not None:
+            command = sanitizer.command(runtime, command)
+            environment |= sanitizer.environment(runtime)
         program = _BOOTSTRAP.format(
             place=str(Path(__file__).resolve().parents[1]),
             control=theirs.fileno(),
@@ -110,12 +115,12 @@ class _Zygote:
             paths=_package_paths(),
         )
         process = subprocess.Popen(
-            [sys.executable, "-P", "-"],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
-            env=_zygote_environment(threads),
+            env=environment,
             cwd="/",
             start_new_session=True,
         )
@@ -231,6 +236,8 @@ def _zygote_environment(threads: int | None) -> dict[str, str]:
 class Sandbox:
     """Makes children; one zygote, started when it is first needed and again should it die. Safe to use from threads.
 
+    A sanitizer's runtime must be in a process from its start, so each has a zygote of its own, under the same rules.
+
     `mode` is `auto` (as many layers of the lock-down as this machine gives), `strict` (`start` and `compile` raise
     `SandboxRefused` where any is not to be had) or `off` (none: for debugging what you trust).
     `threads` are torch's and OpenMP's in every child, unless `Limits.threads` says otherwise; by default, one per CPU
@@ -243,6 +250,7 @@ class Sandbox:
         self._creator = os.getpid()
         self._lock = threading.Lock()
         self._zygote: _Zygote | None = None
+        self._sanitizing: dict[Runtime, _Zygote] = {}
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._layers: LayerReport | None = None
 
@@ -281,7 +289,7 @@ class Sandbox:
             if kept is not None:
                 undo.callback(kept.take_back, ended=True, asked=None, sound=True)
             writable = () if kept is None else (kept.path,)
-            connection = self._connect(limits, (path, *program.readable), writable)
+            connection = self._connect(limits, (path, *program.readable), writable, program.runtime)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)
             undo.callback(connection.close)
@@ -298,7 +306,7 @@ class Sandbox:
                 wire.Loaded,
             )
             if isinstance(loaded, Failure):
-                return loaded
+                return sanitizer.judged(loaded, program)
             if loaded.entry_point not in program.entry_points:
                 return connection.breach("it found an entry point that was not asked for")
             undo.pop_all()
@@ -336,13 +344,14 @@ class Sandbox:
         if os.getpid() != self._creator:
             return
         with self._lock:
-            zygote, self._zygote = self._zygote, None
+            zygotes = [*self._sanitizing.values(), *([] if self._zygote is None else [self._zygote])]
+            self._zygote, self._sanitizing = None, {}
             connections = list(self._connections)
         for connection in connections:
             connection.abandon("the sandbox was closed")
         for connection in connections:
             connection.close()
-        if zygote is not None:
+        for zygote in zygotes:
             zygote.close()
 
     def _ask(
@@ -356,15 +365,12 @@ class Sandbox:
             raise SandboxRefused(ready.refused)
         return connection.request(operation, body, time.monotonic() + seconds, expected)
 
-    def _connect(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Connection:
+    def _connect(
+        self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path], runtime: Runtime | None = None
+    ) -> Connection:
         self.check_process()
         with self._lock:
-            if self._zygote is not None and not self._zygote.alive:
-                self._zygote.close()
-                self._zygote = None
-            if self._zygote is None:
-                self._zygote = _Zygote(self._threads)
-            zygote = self._zygote
+            zygote = self._living_zygote(runtime)
             policy = Policy(
                 scratch=str(zygote.scratch),
                 readable=tuple(str(path.resolve()) for path in readable),
@@ -380,6 +386,20 @@ class Sandbox:
             connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch, writable)
             self._connections.add(connection)
         return connection
+
+    def _living_zygote(self, runtime: Runtime | None) -> _Zygote:
+        """The zygote with this runtime; another one if it has died. To be called with the lock held."""
+        zygote = self._zygote if runtime is None else self._sanitizing.get(runtime)
+        if zygote is not None and not zygote.alive:
+            zygote.close()
+            zygote = None
+        if zygote is None:
+            zygote = _Zygote(self._threads, runtime)
+            if runtime is None:
+                self._zygote = zygote
+            else:
+                self._sanitizing[runtime] = zygote
+        return zygote
 
     @contextlib.contextmanager
     def _connected(self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path]) -> Iterator[Connection]:

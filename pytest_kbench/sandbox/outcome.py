@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import torch
 
+from ..options import Sanitizer
 from ..record import Reason
 from .memory import available_memory
 
@@ -72,11 +73,20 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Runtime:
+    """A sanitizer's runtime: a library of the compiler's that must be loaded into a process before all others."""
+
+    sanitizer: Sanitizer
+    library: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """What a child loads: a Python file or package folder, or a library. `entry_points` are tried in order.
 
     `compiles` says that its source names a compiler, so that a call may take longer; `kept` is the place (see
     `kept.py`) of what its children compile, if they may keep it. `facts` (name, value) are what its build has to tell.
+    A library that was built for a sanitizer names the `runtime` that it needs.
     """
 
     binding: Literal["python", "tvm-ffi", "torch"]
@@ -86,6 +96,7 @@ class Program:
     compiles: bool = False
     kept: Path | None = None
     facts: tuple[tuple[str, str], ...] = ()
+    runtime: Runtime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,11 +136,13 @@ class Zygote:
             for number, each in enumerate(kept):
                 os.dup2(each, number, inheritable=number < 3)
             said = 2
+            from . import sanitizer
             from .child import prepare, serve
             from .kernel import close_from
             from .limits import Policy, lock_down
 
             close_from(4)
+            sanitizer.settle()
             policy = Policy.from_json(request["policy"])
             report = lock_down(policy, self._system, zygote)
             prepare(policy.threads)
@@ -261,8 +263,10 @@ def main(control: int, grader: int, scratch: str) -> None:
     watch = os.pidfd_open(grader)
     if os.getppid() != grader:
         return
-    from . import child  # noqa: F401  (imports torch and tvm_ffi)
+    os.environ.pop("LD_PRELOAD", None)  # a sanitizer's runtime is for this process and its forks
+    from . import child, sanitizer  # noqa: F401  (child imports torch and tvm_ffi)
 
+    sanitizer.introduce()
     threads = len(os.listdir("/proc/self/task"))
     zygote = Zygote(channel, watch, scratch)
     gc.collect()

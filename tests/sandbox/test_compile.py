@@ -12,7 +12,7 @@ import torch
 import tvm_ffi.libinfo
 
 from pytest_kbench.build import ninja
-from pytest_kbench.build.cpp import openmp
+from pytest_kbench.build.cpp import linked
 from pytest_kbench.build.tvm_ffi import libraries
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import connection, host
@@ -47,7 +47,7 @@ def job(folder: Path, source: str, *flags: str) -> CompileJob:
     (directory / "kernel.cpp").write_text(source)
     include = (f"-I{tvm_ffi.libinfo.find_include_path()}", f"-I{tvm_ffi.libinfo.find_dlpack_include_path()}")
     compiler = ("c++", "-fPIC", "-std=c++20", "-O1", *include, *flags)
-    tools = ninja.Tools({".cpp": compiler}, ("c++", "-shared"), (*libraries(), *openmp(flags)))
+    tools = ninja.Tools({".cpp": compiler}, ("c++", "-shared"), (*libraries(), *linked(flags)))
     (directory / ninja.FILE).write_text(ninja.plan(tools, ["kernel.cpp"], "kernel.so"))
     return CompileJob("kernel.so", directory)
 
