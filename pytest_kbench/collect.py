@@ -272,4 +272,21 @@ def determinism(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     request.node.grade(kbench_case)
 
 
-FUNCTIONS = {"build": build, "correct": correct, "contract": contract, "determinism": determinism}
+def fuzz(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
+    """Does any case that is drawn from the declaration fail?"""
+    request.node.grade(kbench_case)
+
+
+def sanitize(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
+    """Does a sanitizer that watches every access find nothing?"""
+    request.node.grade(kbench_case)
+
+
+FUNCTIONS = {
+    "build": build,
+    "correct": correct,
+    "contract": contract,
+    "determinism": determinism,
+    "fuzz": fuzz,
+    "sanitize": sanitize,
+}

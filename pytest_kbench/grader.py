@@ -22,7 +22,7 @@ from .build.errors import EnvironmentFault
 from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
-from .checks import build, contract, correct, determinism
+from .checks import build, contract, correct, determinism, fuzz, sanitize
 from .checks.bench import Bench
 from .formats import native
 from .options import WARM, CheckName, Settings
@@ -31,7 +31,14 @@ from .record import Reason, Record, Verdict
 from .sandbox.host import LayerReport, Sandbox, SandboxError
 from .task import Task
 
-CHECK_MODULES = {"build": build, "correct": correct, "contract": contract, "determinism": determinism}
+CHECK_MODULES = {
+    "build": build,
+    "correct": correct,
+    "contract": contract,
+    "determinism": determinism,
+    "fuzz": fuzz,
+    "sanitize": sanitize,
+}
 PROBLEMS = (EnvironmentFault, SandboxError)
 
 HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)

@@ -15,8 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-CheckName = Literal["build", "correct", "contract", "determinism"]
-CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism")
+CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "sanitize"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "sanitize")
+Sanitizer = Literal["address", "thread"]
+SANITIZERS: tuple[Sanitizer, ...] = ("address", "thread")
+EXAMPLES = 200  # of the fuzz check, per candidate
+PROFILES = {"kbench": EXAMPLES, "kbench-ci": 500, "kbench-deep": 5000}  # what --hypothesis-profile makes of that
 WARM = 4  # candidates whose children are kept between their cases
 
 
@@ -26,6 +30,7 @@ class OptionError(ValueError):
 
 LEAST_MEMORY = 64 << 20
 MOST_SECONDS = 1e6
+MOST_EXAMPLES = 1_000_000
 SandboxMode = Literal["auto", "strict", "off"]
 SANDBOX_MODES: tuple[SandboxMode, ...] = ("auto", "strict", "off")
 OPTIONAL = ("tolerance", "memory", "threads", "cache")
@@ -41,6 +46,8 @@ class Settings:
     timeout: float = 30.0
     build_timeout: float = 180.0
     max_failures: int = 20
+    examples: int = EXAMPLES
+    sanitize: tuple[Sanitizer, ...] = ()
     memory: int | None = None
     threads: int | None = None
     sandbox: SandboxMode = "auto"
@@ -55,6 +62,8 @@ class Settings:
             ("timeout", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
             ("build_timeout", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
             ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
+            ("examples", int, lambda given: 1 <= given <= MOST_EXAMPLES, f"a number from 1 to {MOST_EXAMPLES}"),
+            ("sanitize", tuple, lambda given: set(given) <= set(SANITIZERS), f"some of {', '.join(SANITIZERS)}"),
             ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
             ("sandbox", str, lambda given: given in SANDBOX_MODES, f"one of {', '.join(SANDBOX_MODES)}"),
@@ -157,6 +166,22 @@ def _limit(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise ValueError("a whole number is needed")
     return int(text)
+
+
+def _examples(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,7}", text) or not 1 <= int(text) <= MOST_EXAMPLES:
+        raise ValueError(f"a whole number from 1 to {MOST_EXAMPLES:,} is needed")
+    return int(text)
+
+
+def _sanitizers(text: str) -> tuple[Sanitizer, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or (unknown := [name for name in names if name not in SANITIZERS]):
+        raise ValueError(
+            f"choose from {', '.join(SANITIZERS)}, separated by commas"
+            + (f"; not {', '.join(unknown)}" if names else "")
+        )
+    return tuple(each for each in SANITIZERS if each in names)
 
 
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -284,6 +309,23 @@ OPTIONS = (
         _limit,
         str,
         "N",
+    ),
+    Option(
+        "--kbench-examples",
+        "examples",
+        f"examples of the fuzz check per candidate (default: {EXAMPLES}; with --hypothesis-profile of "
+        f"{', '.join(f'{name} {count}' for name, count in PROFILES.items())})",
+        _examples,
+        str,
+        "N",
+    ),
+    Option(
+        "--kbench-sanitize",
+        "sanitize",
+        f"build C++ candidates again with these sanitizers and run them: {', '.join(SANITIZERS)}",
+        _sanitizers,
+        ",".join,
+        "LIST",
     ),
     Option(
         "--kbench-memory",

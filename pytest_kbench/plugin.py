@@ -6,6 +6,7 @@ Everything else waits for `--kbench`.
 from __future__ import annotations
 
 import os
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,20 @@ import pytest
 
 from . import hookspec
 from .fixtures import SETTINGS, kbench_grade
-from .options import CANDIDATE, CANDIDATES, CASE, CHECKS, NEW, OPTIONS, Given, Option, OptionError, Settings, given
+from .options import (
+    CANDIDATE,
+    CANDIDATES,
+    CASE,
+    CHECKS,
+    NEW,
+    OPTIONS,
+    PROFILES,
+    Given,
+    Option,
+    OptionError,
+    Settings,
+    given,
+)
 
 if TYPE_CHECKING:
     from .run import Run
@@ -21,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["kbench_grade"]
 
 DEFAULT_CANDIDATES = "candidates"
+PROFILE, HYPOTHESIS_SEED = "--hypothesis-profile", "--hypothesis-seed"  # options of Hypothesis
 BY_FLAG = {option.flag: option for option in OPTIONS}
 MARKS = {
     "kbench": "a graded case of a kernel candidate (pytest-kbench)",
@@ -77,8 +92,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return 0
 
 
+@pytest.hookimpl(tryfirst=True)  # before Hypothesis loads the profile that is asked for
 def pytest_configure(config: pytest.Config) -> None:
     """With `--kbench`: read the settings, and register the hooks that grade."""
+    _register_profile(config.getoption(PROFILE, None))
     for name, meaning in MARKS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if not config.getoption("--kbench"):
@@ -113,7 +130,22 @@ def _values(config: pytest.Config) -> dict[str, Any]:
     seed = getattr(config, "workerinput", {}).get("kbench_seed")  # the controller's, under xdist
     if seed is not None:
         values.setdefault("seed", int(seed, 16))
+    elif (given := config.getoption(HYPOTHESIS_SEED, None)) is not None:
+        values.setdefault("seed", int(given) % (1 << 64) if given.isdecimal() else zlib.crc32(given.encode()))
+    if (profile := config.getoption(PROFILE, None)) in PROFILES:
+        values.setdefault("examples", PROFILES[profile])
     return values
+
+
+def _register_profile(name: str | None) -> None:
+    """Make one of our profiles known to Hypothesis, for it to be loaded."""
+    if name not in PROFILES:
+        return
+    import hypothesis
+
+    hypothesis.settings.register_profile(
+        name, max_examples=PROFILES[name], deadline=None, derandomize=False, print_blob=False
+    )
 
 
 def _settings(values: dict[str, Any]) -> Settings:

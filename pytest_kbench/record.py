@@ -43,6 +43,9 @@ class Reason(enum.StrEnum):
     # It answered, and the answer is wrong.
     NONFINITE = "nonfinite"  # NaN or infinity where golden has none, or the reverse
     WRONG = "wrong"  # values beyond the bound
+    PRECISION = "precision"  # the error of a lower precision than the task declares
+    BATCH = "batch"  # a row alone differs from the row in the batch, and the task asks that it does not
+    SANITIZER = "sanitizer"  # a sanitizer reported an error: a race, an access out of bounds
     # Not the candidate's doing.
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case
@@ -152,7 +155,7 @@ class Verdict:
                 return cls(status, first.reason, first.message, records)
         if not records:
             return cls("skipped", None, "nothing was graded", records)
-        refused = [record for record in records if record.reason is Reason.UNSUPPORTED]
-        names = sorted({name for record in refused for name in record.facts.get("refuses", "").split(",")})
+        refused = [record for record in records if record.facts.get("refuses")]
+        names = sorted({name for record in refused for name in record.facts["refuses"].split(",")})
         said = f"refused {', '.join(names)} in {len(refused)} of {len(records)} records" if refused else ""
         return cls("passed", None, said, records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .candidate import Candidate, CandidateError, escaped, find, look_at
-from .case import Case, NamedCase
+from .case import Case, CaseError, NamedCase
 from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, CheckName, Settings
 from .record import Reason, Record
 
@@ -51,6 +51,7 @@ class Run:
         self.only: str | None = given.get(CANDIDATE)
         self.required_device: str | None = given.get(REQUIRE_DEVICE)
         self.reports: tuple[Path, ...] = given.get(REPORT, ())
+        self.failing = Failing(config)
         self._config = config
         self._grader: Grader | None = None
         self._patience: dict[Path, Patience] = {}
@@ -124,9 +125,10 @@ class Run:
         if last is not None and last != planned:
             seen = f"see {last.check}[{last.id}]"
             return Record(task, candidate.name, check, "skipped", Reason.GIVEN_UP, seen)
-        cases = None if check == "build" else (planned.named,)
+        cases = None if check == "build" else (*self._again(planned), planned.named)
         try:
-            record = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records[0]
+            records = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records
+            record = next((each for each in records if _still_fails(each)), records[-1])
         except PROBLEMS as error:
             record = self._failed(planned, Reason.ENVIRONMENT, f"environment: {error}")
         if record.reason is Reason.DEVICE and self.required_device == "cuda":
@@ -135,6 +137,16 @@ class Run:
         if patience.lost(record):
             self._given_up[candidate.path] = planned
         return replace(record, facts={**record.facts, "planned": planned.planned})
+
+    def _again(self, planned: Planned) -> tuple[NamedCase, ...]:
+        """The case in which fuzzing found a failure in an earlier run, before anything new is tried."""
+        text = self.failing.case(planned.task.name, planned.candidate.name)
+        if planned.check != "fuzz" or planned.named.case.calls or text is None:
+            return ()
+        try:
+            return (NamedCase("again", Case.parse(text)),)
+        except CaseError:
+            return ()  # of another version
 
     def internal(self, planned: Planned, error: Exception) -> Record:
         """The record of an item that an error of our own ended."""
@@ -149,6 +161,42 @@ class Run:
         key = (planned.candidate.path, planned.check)
         self._failures[key] += 1
         return record.message if self._failures[key] <= FULL_FAILURES else record.message.partition("\n")[0]
+
+
+def _still_fails(record: Record) -> bool:
+    """Whether a record says something of the candidate: a remembered case may not fit the task any more."""
+    return record.status == "failed" and record.reason is not Reason.CASE
+
+
+class Failing:
+    """What fuzzing found in earlier runs, by task and candidate, in pytest's cache: tried first until it passes."""
+
+    KEY = "kbench/fuzz"
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._cache: pytest.Cache | None = getattr(config, "cache", None)
+        found = self._cache.get(self.KEY, None) if self._cache is not None else None
+        kept = found.items() if isinstance(found, dict) else ()
+        self._cases = {str(name): str(text) for name, text in kept}
+
+    def case(self, task: str, candidate: str) -> str | None:
+        """The text of the case that failed last."""
+        return self._cases.get(f"{task}/{candidate}")
+
+    def keep(self, records: Iterable[Record]) -> None:
+        """Remember what failed, forget what passes."""
+        if self._cache is None:
+            return
+        for record in records:
+            name = f"{record.task}/{record.candidate}"
+            if record.check != "fuzz" or record.reason in (Reason.GIVEN_UP, Reason.ENVIRONMENT, Reason.INTERNAL):
+                continue
+            if record.status == "failed" and record.case:
+                self._cases[name] = record.case
+            elif record.status == "passed":
+                self._cases.pop(name, None)
+        if self._cases or self._cache.get(self.KEY, None):
+            self._cache.set(self.KEY, self._cases)
 
 
 RUN: pytest.StashKey[Run] = pytest.StashKey()

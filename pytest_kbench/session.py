@@ -202,6 +202,7 @@ class Session:
         if self._is_worker or self.config.option.collectonly:
             return
         session.exitstatus = self._exit_code(exitstatus)
+        self.run.failing.keep(self.records)
         stopped = session.shouldstop or session.shouldfail or exitstatus not in WHOLE
         self._save(complete=not stopped, exit_code=session.exitstatus)
         for (task, candidate), verdict in document.by_candidate(self.records).items():

@@ -78,7 +78,10 @@ class Task:
     - `nan` — whether NaN, infinities and huge values propagate or never occur.
     - `strides` — `"any"` non-overlapping output layout, or `"dense"` promised.
     - `require` — layouts and dtypes that may not be refused.
-    - `deterministic` — whether repeats must agree bit by bit.
+    - `deterministic` — whether repeats must agree bit by bit, in one process with one number of threads. Numbers of
+      threads are settings, as they are for torch, whose own sums depend on them: there a difference is only told.
+    - `batch_invariant` — a dimension: what comes out for one index of it, alone, must be bit by bit what comes out in
+      the batch. It is a part of its own in the shapes of tensors that have it, and of the outputs' shapes.
 
     Declared now, for checks that are still to come:
 
@@ -89,7 +92,8 @@ class Task:
     - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
       vendor library calls are.
 
-    `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits).
+    `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits); `tensors` are the tensor
+    arguments, optional ones unwrapped.
 
     Raises `TaskError` when a field is wrong. `name` and `path` are set by whoever loads the task's file.
     """
@@ -117,10 +121,12 @@ class Task:
     fast_math: bool = False
     library: bool = True
     deterministic: bool = False
+    batch_invariant: str | None = None
     require: Sequence[str] = ()
     name: str = field(default="", repr=False)
     path: Path | None = field(default=None, repr=False)
     digest: str = field(init=False, repr=False, compare=False, default="")
+    tensors: tuple[Tensor | Param, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         def put(key: str, value: object) -> None:
@@ -134,6 +140,8 @@ class Task:
             raise TaskError("function", "a lambda has no name that candidates could use", "Write def op(x): return ...")
         put("name", self.name or self.function.__name__)
         put("args", flatten(self.args))
+        inner = (each.argument if isinstance(each, Optional) else each for each in self.arguments)
+        put("tensors", tuple(each for each in inner if isinstance(each, (Tensor, Param))))
         for key in ("dtypes", "grad", "in_place", "require"):
             put(key, _names(key, getattr(self, key)))
         put("shapes", _frozen("shapes", self.shapes, _dims))
@@ -142,6 +150,7 @@ class Task:
         put("baselines", MappingProxyType(dict(self.baselines)))
         _check_arguments(self)
         _check_dimensions(self)
+        _check_batch(self)
         _check_choices(self)
         put("digest", _digest(self))
 
@@ -160,12 +169,6 @@ class Task:
     def arguments(self) -> tuple[Argument, ...]:
         """The declarations, flat, in the reference's order."""
         return tuple(self.args)  # type: ignore[arg-type]  # flattened by __post_init__
-
-    @property
-    def tensors(self) -> tuple[Tensor | Param, ...]:
-        """Every tensor argument, optional ones unwrapped."""
-        inner = (each.argument if isinstance(each, Optional) else each for each in self.arguments)
-        return tuple(each for each in inner if isinstance(each, (Tensor, Param)))
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -328,6 +331,30 @@ def _check_dimensions(task: Task) -> None:
                 raise TaskError(
                     f"time[{device!r}]", f"{name!r} is no named shape", f"Choose from: {', '.join(task.shapes)}"
                 )
+
+
+def why_not_alone(task: Task, dimension: str) -> str | None:
+    """Why no single index of this dimension can be taken out of a task's inputs, or `None` if it can."""
+    if dimension not in task.dimensions:
+        return f"{dimension!r} is no dimension; choose from {', '.join(task.dimensions)}"
+    having = [each for each in task.tensors if any(dimension in part.names for part in shape(each.shape))]
+    for each in having:
+        if isinstance(each, Param):
+            return f"the parameter {each.name!r} has {dimension!r} in its shape"
+        if [part.text for part in shape(each.shape) if dimension in part.names] != [dimension]:
+            return f"{dimension!r} is not one part of its own in the shape {each.shape!r} of {each.name!r}"
+    return None if having else f"no tensor has {dimension!r} in its shape"
+
+
+def _check_batch(task: Task) -> None:
+    name = task.batch_invariant
+    if name is None:
+        return
+    if problem := why_not_alone(task, name):
+        raise TaskError("batch_invariant", problem, "Name a dimension that inputs have as a part of their shapes")
+    alone = all(task.where is None or Expression(task.where)({**dims, name: 1}) for dims in task.shapes.values())
+    if not alone or (name in task.fuzz and 1 not in task.fuzz[name]):
+        raise TaskError("batch_invariant", f"where= or fuzz= leaves out {name}=1", "Allow it: an index alone is that")
 
 
 def _check_choices(task: Task) -> None:

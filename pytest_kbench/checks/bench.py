@@ -10,6 +10,7 @@ import math
 import os
 import re
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from ..build.program import prepare
 from ..candidate import Candidate
 from ..case import Call
 from ..expression import shape
-from ..options import Settings
+from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.inputs import Placed, Plain
 from ..oracle.tolerance import Tolerance
@@ -43,6 +44,7 @@ from ..sandbox.host import (
 from ..task import Task
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
+REMEMBERED = 64  # calls that a child got last
 _SUSPICIOUS = (Reason.LOAD, Reason.BINDING, Reason.RAISED, Reason.CRASHED, Reason.EXITED)
 
 
@@ -80,9 +82,14 @@ class Bench:
     store: Store
     truths: Truths = field(default_factory=Truths)
     ahead: Future[Program | Failure] | None = None  # its build, where that was started before
+    sanitizer: Sanitizer | None = None  # that it is built for and runs under
     _program: Program | Failure | None = None
     _child: Child | None = None
+    _threads: int | None = None  # of the child, if not those of the settings
+    _sanitized: dict[Sanitizer, Bench] = field(default_factory=dict)
+    _others: dict[int, Child] = field(default_factory=dict)  # that stand still, by their number of threads
     _taken: dict[str, bool] = field(default_factory=dict)
+    _calls: deque[Call] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _overtime: float = 0.0  # seconds that calls of this candidate may yet take beyond their own for compiling
     _suspected: bool = False  # whether what the candidate keeps was under suspicion: once is enough
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "kbench-call"))
@@ -95,6 +102,28 @@ class Bench:
         """Whether the candidate was not found to be impossible to build or load."""
         return not isinstance(self._program, Failure)
 
+    @contextmanager
+    def with_threads(self, count: int) -> Iterator[None]:
+        """Make the calls of the block in another child, which has so many threads; the usual one stands still.
+
+        The other one is kept, standing still, until `rest`: the candidate's next case may need it. It may take time of
+        its own for compiling, as what it compiles depends on the number of threads.
+        """
+        usual, calls, overtime = self._child, self._calls, self._overtime
+        if usual is not None:
+            usual.pause()
+        self._child, self._threads = self._others.pop(count, None), count
+        self._calls, self._overtime = deque(maxlen=REMEMBERED), self.settings.build_timeout
+        try:
+            yield
+        finally:
+            if self._child is not None:
+                self._child.pause()
+                self._others[count] = self._child
+            self._child, self._threads, self._calls, self._overtime = usual, None, calls, overtime
+            if usual is not None:
+                usual.resume()
+
     def serve(self, task: Task) -> None:
         """Grade for this task from now on: the same child, another reference."""
         if task.digest != self.task.digest:
@@ -102,18 +131,50 @@ class Bench:
         self.task = task
         if self._child is not None:
             self._child.resume()
+        for each in self._sanitized.values():
+            each.serve(task)
 
     def rest(self) -> None:
         """Nobody grades for now: what the candidate left running in its child stands still until the next `serve`."""
+        self._end_others()
         if self._child is not None:
             self._child.pause()
+        for each in self._sanitized.values():
+            each.rest()
 
     def close(self) -> None:
-        """End the child, if one runs, and the thread that waits for it."""
+        """End its children, and the thread that waits for them."""
+        self._end_others()
         self._end_child()
         self._thread.shutdown(wait=False)
+        for each in self._sanitized.values():
+            each.close()
+
+    def under(self, sanitizer: Sanitizer, settings: Settings) -> Bench:
+        """The same candidate built for a sanitizer, with a child of its own; `settings` are those of the first call."""
+        if sanitizer not in self._sanitized:
+            self._sanitized[sanitizer] = Bench(
+                self.task, self.candidate, settings, self.sandbox, self.store, self.truths, sanitizer=sanitizer,
+                _taken=self._taken,
+            )  # fmt: skip
+        return self._sanitized[sanitizer]
+
+    def renew(self) -> None:
+        """Let the next call be the first one of a new child."""
+        self._end_child()
+
+    @property
+    def history(self) -> tuple[Call, ...]:
+        """The last calls that the child has been asked to make, in order."""
+        return tuple(self._calls)
+
+    def _end_others(self) -> None:
+        for child in self._others.values():
+            child.close()
+        self._others.clear()
 
     def _end_child(self) -> None:
+        self._calls.clear()
         if self._child is not None:
             self._child.close()
             self._child = None
@@ -121,7 +182,8 @@ class Bench:
     def prepare(self) -> Program | Failure:
         """Build the candidate, or take it from the store."""
         entry_points = tuple(dict.fromkeys((self.task.function.__name__, "forward")))
-        return prepare(self.candidate, entry_points, self.sandbox, self.store, self.limits, self.settings.build_timeout)
+        seconds = self.settings.build_timeout
+        return prepare(self.candidate, entry_points, self.sandbox, self.store, self.limits, seconds, self.sanitizer)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -172,7 +234,7 @@ class Bench:
     def limits(self) -> Limits:
         """What this candidate's children may use."""
         limits = Limits() if self.settings.memory is None else Limits(memory_bytes=self.settings.memory)
-        return replace(limits, threads=self.settings.threads)
+        return replace(limits, threads=self._threads or self.settings.threads)
 
     def call(self, call: Call, hold: int, stages: Stages | None = None) -> Answer:
         """Make one call in the child, and find out the truth about it meanwhile.
@@ -195,6 +257,7 @@ class Bench:
             returned = self._without_kept(question, hold)
         if isinstance(returned, Returned) and any(each.numel() for each in question.eager.outputs):
             self._taken[call.dtype] = True  # whatever it refused before: from now on it refuses a shape or a value
+        self._calls.append(call)
         return Answer(call, question, truth, returned)
 
     def _ask_and_find_out(

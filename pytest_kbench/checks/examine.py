@@ -6,7 +6,6 @@ are the bytes in the grader's own copies.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,6 @@ import torch
 from ..case import Call, Case, CaseError, NamedCase
 from ..options import CheckName
 from ..oracle.compare import compare
-from ..oracle.coverage import derive
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
@@ -23,8 +21,6 @@ from ..record import Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-
-REPEATS = 6  # of a call and of one between, in the determinism check: enough that most races and atomics show
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,39 +39,12 @@ def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     """Grade one case of a check."""
     stages = Stages()
     with stages.timed("total"):
-        found = _run(bench, named.case, stages)
-    return _record(bench, named, check, stages, found)
+        found = run(bench, named.case, stages)
+    return recorded(bench, named, check, stages, found)
 
 
-def examine_repeats(bench: Bench, named: NamedCase, check: CheckName) -> Record:
-    """Make each call of a case several times, grade all of them, and tell by how much their outputs differ."""
-    stages = Stages()
-    with stages.timed("total"):
-        found = _run(bench, _repeated(named.case), stages)
-        difference = None if isinstance(found, Finding) else _difference(found.answers)
-    if difference is not None:
-        text = explain_failure(Reason.NONDETERMINISTIC, f"repeats of a call differ in {difference}")
-        if bench.task.deterministic:
-            found = Finding(Reason.NONDETERMINISTIC, text)
-        else:
-            told = _record(bench, named, check, stages, found)
-            return replace(told, message=text, facts={**told.facts, "repeats": difference})
-    return _record(bench, named, check, stages, found)
-
-
-def _repeated(case: Case) -> Case:
-    """Each call several times, with other values in between: the last answer, kept, is no repeat."""
-    return Case(
-        tuple(
-            each
-            for call in case.calls
-            for _ in range(REPEATS)
-            for each in (call, replace(call, seed=derive(call.seed, "between")))
-        )
-    )
-
-
-def _record(bench: Bench, named: NamedCase, check: CheckName, stages: Stages, found: Passed | Finding) -> Record:
+def recorded(bench: Bench, named: NamedCase, check: CheckName, stages: Stages, found: Passed | Finding) -> Record:
+    """The record of a case that passed or in which something was found."""
     record = Record(
         bench.task.name,
         bench.candidate.name,
@@ -99,23 +68,36 @@ class Passed:
     answers: tuple[Answer, ...]
 
 
-def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
+Right = tuple[Sequence[torch.Tensor], list[Comparison]]
+Judged = dict[Call, Right]
+
+
+def run(
+    bench: Bench, case: Case, stages: Stages, judged: Judged | None = None, *, reread: bool = True
+) -> Passed | Finding:
+    """Make the calls of a case in one child, and judge each answer; at the end `reread` all earlier ones.
+
+    `judged` are right answers to these calls, from earlier runs too: one that is the same bit for bit is not compared.
+    """
+    judged = {} if judged is None else judged
     answers: list[Answer] = []
     comparisons: list[Comparison] = []
     try:
         for index, call in enumerate(case.calls):
-            answer = bench.call(call, hold=index, stages=stages)
+            answer = bench.call(call, hold=index if reread else 0, stages=stages)
             if isinstance(answer.returned, Failure):
                 return _refusal(bench, answer, answer.returned) or _failed(answer, answer.returned)
             for stage, seconds in answer.returned.seconds.items():
                 stages[stage] = stages.get(stage, 0.0) + seconds
             with stages.timed("compare"):
-                found = _judge(bench.task, answer, answer.returned)
+                found = _judge(bench.task, answer, answer.returned, judged.get(call))
             if isinstance(found, Finding):
                 return _in_call(found, index, case)
+            judged[call] = outputs_of(bench.task, answer.returned), found
             comparisons += found
             answers.append(answer)
-        return _still_right(bench, answers) or Passed(tuple(comparisons), tuple(answers))
+        changed = _still_right(bench, answers) if reread else None
+        return changed or Passed(tuple(comparisons), tuple(answers))
     except CaseError as error:
         return Finding(Reason.CASE, f"case: {error}")
     except (InputsFailed, ReferenceFailed) as error:
@@ -124,12 +106,13 @@ def _run(bench: Bench, case: Case, stages: Stages) -> Passed | Finding:
         bench.release()
 
 
-def _judge(task: Task, answer: Answer, returned: Returned) -> list[Comparison] | Finding:
+def _judge(task: Task, answer: Answer, returned: Returned, known: Right | None = None) -> list[Comparison] | Finding:
     for reason, problem in _breaches(task, answer, returned):
         return Finding(reason, explain_failure(reason, problem, _inputs(answer)))
     truth, eager = answer.truth, answer.question.eager.outputs
-    written = (returned.in_place[name] for name in task.in_place if name in returned.in_place)
-    actual = [each for each in (*returned.outputs, *written) if each is not None]
+    actual = outputs_of(task, returned)
+    if known is not None and all(map(same_bits, actual, known[0])):
+        return known[1]
     judged = zip(actual, truth.golden, truth.bounds, strict=True)
     comparisons = [compare(each, golden, allowed, output=index) for index, (each, golden, allowed) in enumerate(judged)]
     if all(each.ok for each in comparisons):
@@ -220,45 +203,27 @@ def _still_right(bench: Bench, answers: Sequence[Answer]) -> Finding | None:
             return _failed(answer, again)
         assert isinstance(answer.returned, Returned)
         for before, after in zip(answer.returned.outputs, again, strict=True):
-            if before is None or after is None or not torch.equal(_bits(before), _bits(after)):
+            if before is None or after is None or not same_bits(before, after):
                 what = f"the output of call {index + 1} changed during a later call; it must stay what it was"
                 return Finding(Reason.OUTPUTS_CHANGED, explain_failure(Reason.OUTPUTS_CHANGED, what, _inputs(answer)))
     return None
 
 
-def _difference(answers: Sequence[Answer]) -> str | None:
-    """How the outputs of repeated calls differ from those of the first: how many elements, and the largest distance."""
-    differing = elements = 0
-    largest = 0.0
-    turns = range(0, len(answers), 2 * REPEATS)
-    for start in (turn + shift for turn in turns for shift in (0, 1)):
-        first, *others = [_outputs(answer) for answer in answers[start : start + 2 * REPEATS : 2]]
-        for index, expected in enumerate(first):
-            elements += expected.numel()
-            same = torch.ones_like(expected, dtype=torch.bool)
-            for other in others:
-                changed = _words(expected) != _words(other[index])
-                same &= ~changed
-                if bool(changed.any()):
-                    distances = (expected[changed].double() - other[index][changed].double()).abs()
-                    largest = max(largest, float(distances.nan_to_num(nan=math.inf).max()))
-            differing += int((~same).sum())
-    return f"{differing:,} of {elements:,} elements, by at most {largest:.3g}" if differing else None
+def outputs_of(task: Task, returned: Returned) -> list[torch.Tensor]:
+    """What is judged of an answer, in the order of golden: what was returned, then what was written in place."""
+    written = (returned.in_place[name] for name in task.in_place if name in returned.in_place)
+    return [each for each in (*returned.outputs, *written) if each is not None]
 
 
-def _outputs(answer: Answer) -> list[torch.Tensor]:
-    assert isinstance(answer.returned, Returned)
-    return [each for each in (*answer.returned.outputs, *answer.returned.in_place.values()) if each is not None]
+def words(tensor: torch.Tensor) -> torch.Tensor:
+    """The bits of each element, as an integer."""
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    return tensor.contiguous().view(integers[tensor.element_size()])
 
 
-def _words(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits of each element."""
-    words = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return tensor.contiguous().view(words[tensor.element_size()])
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(-1).view(torch.uint8)
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one shape and dtype are the same, bit by bit."""
+    return torch.equal(words(a), words(b))
 
 
 def _failed(answer: Answer, failure: Failure) -> Finding:

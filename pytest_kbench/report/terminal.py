@@ -12,14 +12,15 @@ from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
 LAYOUTS_OF = re.compile(r"layout\(([^)]*)\)")
-HEAD = ("task", "candidate", *CHECKS, "verdict")
 
 
 def table(records: Sequence[Record]) -> list[str]:
     """Header and one row per candidate, sorted by task and name, failures' first reason at the end of the row."""
     candidates = sorted({(record.task, record.candidate) for record in records})
-    rows = [HEAD, *(_row(*each, [r for r in records if (r.task, r.candidate) == each]) for each in candidates)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    checks = [check for check in CHECKS if any(record.check == check for record in records)]
+    head = ("task", "candidate", *checks, "verdict")
+    rows = [head, *(_row(*each, checks, [r for r in records if (r.task, r.candidate) == each]) for each in candidates)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
@@ -35,19 +36,21 @@ def missing(refused: Mapping[str, str]) -> str:
     return f"sandbox without {'; '.join(f'{name} ({why})' for name, why in refused.items())}"
 
 
-def _row(task: str, candidate: str, records: Sequence[Record]) -> tuple[str, ...]:
-    cells = (_cell([record for record in records if record.check == check]) for check in CHECKS)
+def _row(task: str, candidate: str, checks: Sequence[str], records: Sequence[Record]) -> tuple[str, ...]:
+    cells = (_cell([record for record in records if record.check == check]) for check in checks)
     return (task, escaped(candidate), *cells, _verdict(records))
 
 
 def _cell(records: Sequence[Record]) -> str:
-    """`ok`, `FAILED`, or passed of graded."""
+    """`ok`, `FAILED`, how many examples passed, or passed of graded."""
     graded = [record for record in records if record.status != "skipped"]
     if not graded:
         return "-"
     passed = sum(record.status == "passed" for record in graded)
     if len(graded) == 1 and graded[0].check == "build":
         return "ok" if passed else "FAILED"
+    if len(graded) == 1 and graded[0].check == "fuzz":
+        return graded[0].facts.get("examples", "ok") if passed else "FAILED"
     return f"{passed}/{len(graded)}"
 
 
@@ -60,7 +63,7 @@ def _verdict(records: Sequence[Record]) -> str:
         first = next(record for record in records)
         return f"skipped: {first.reason}"
     limits = takes(records)
-    refused = sum(record.reason is Reason.UNSUPPORTED for record in records)
+    refused = sum("refuses" in record.facts for record in records)
     told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
     return ", ".join([*told, *_differing(records), *_partly(records)])
 

@@ -1,0 +1,205 @@
+"""How well and how fast fuzzing finds wrong kernels.
+
+    python benchmarks/fuzz.py            # examples per second, on one core
+    python benchmarks/fuzz.py --bugs     # examples until each file of tests/bugs is found, ten seeds each
+
+`--bugs` sets beside it what the published protocol (five seeds of normal values in one shape, eager in the same dtype,
+allclose with 1e-4: KernelBench, robust-kbench) says of the same files, in the same sandbox. Both print Markdown tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TASKS = (ROOT / "tasks", ROOT / "tests" / "tasks")
+SMALL = 1 << 12  # elements of a call's arguments
+EXAMPLES = 200
+SEEDS = 10
+PUBLISHED_SEEDS, PUBLISHED_TOLERANCE = 5, 1e-4
+SPEED_TASKS = ("relu", "softmax", "llama_rmsnorm", "layernorm", "mnist_linear", "mnist_cross_entropy", "mnist_pool")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--bugs", action="store_true", help="search for every file of tests/bugs")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help=f"searches per file (default: {SEEDS})")
+    parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"of a search, at most (default: {EXAMPLES})")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--only", default="", help="files whose path has this in it")
+    arguments = parser.parse_args()
+    import torch
+
+    print(f"{platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}: {' '.join(sys.argv)}\n")
+    if arguments.bugs:
+        bugs(arguments.seeds, arguments.examples, arguments.jobs, arguments.only)
+    else:
+        speed(arguments.examples)
+
+
+# Speed.
+
+
+def speed(examples: int) -> None:
+    """Draw, eager, golden, bound and compare, on one core, for calls of at most 4,096 elements; CPU time."""
+    import torch
+
+    from pytest_kbench.formats.native import load
+    from pytest_kbench.oracle import strategies
+
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    torch.set_num_threads(1)
+    strategies.BUDGETS = (SMALL,)
+    print("| task | examples/s | calls/s | drawing, ms/example | eager, ms/call | golden and bound | compare |")
+    print("|---|---|---|---|---|---|---|")
+    rates = []
+    for name in SPEED_TASKS:
+        task, _ = load(ROOT / "tasks" / f"{name}.py")
+        judged(task, 30, 0)
+        calls, times, seconds = judged(task, examples, 1)
+        rates.append(examples / seconds)
+        drawing = (seconds - sum(times)) / examples * 1e3
+        parts = " | ".join(f"{each / calls * 1e3:.2f}" for each in times)
+        print(f"| {name} | {rates[-1]:.0f} | {calls / seconds:.0f} | {drawing:.2f} | {parts} |")
+    print(f"\nmedian {statistics.median(rates):.0f} examples/s (goal: 300)")
+
+
+def judged(task, examples: int, seed: int) -> tuple[int, list[float], float]:
+    """Calls, seconds of CPU for each part, and in all, of examples whose answer is eager's own."""
+    import hypothesis
+    from hypothesis import HealthCheck, Phase
+
+    from pytest_kbench.oracle.compare import compare
+    from pytest_kbench.oracle.strategies import cases
+    from pytest_kbench.oracle.tolerance import Tolerance
+    from pytest_kbench.oracle.truth import answer, ask
+
+    times, calls = [0.0, 0.0, 0.0], 0
+
+    def one(case) -> None:
+        nonlocal calls
+        for call in case.calls:
+            start = time.process_time()
+            question = ask(task, call)
+            asked = time.process_time()
+            truth = answer(task, call, question, Tolerance())
+            answered = time.process_time()
+            for actual, golden, bound in zip(question.eager.outputs, truth.golden, truth.bounds, strict=True):
+                assert compare(actual, golden, bound, output=0).ok, call
+            for index, seconds in enumerate((asked - start, answered - asked, time.process_time() - answered)):
+                times[index] += seconds
+            calls += 1
+
+    settings = hypothesis.settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        derandomize=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    start = time.process_time()
+    hypothesis.seed(seed)(settings(hypothesis.given(cases(task, "cpu"))(one)))()
+    return calls, times, time.process_time() - start
+
+
+# Bugs.
+
+
+@dataclass(frozen=True)
+class Hunted:
+    """One wrong kernel: what found it, after how many examples per seed (`None`: not found), and the published word."""
+
+    name: str
+    reasons: tuple[str, ...]
+    examples: tuple[int | None, ...]
+    published: bool
+
+
+def bugs(seeds: int, examples: int, jobs: int, only: str) -> None:
+    """Search for every wrong kernel with fresh seeds."""
+    files = [file for file in wrong_kernels() if only in str(file)]
+    jobs_of = [(file, seeds, examples) for file in files]
+    with ProcessPoolExecutor(jobs) as pool:
+        found = list(pool.map(hunted, *zip(*jobs_of, strict=True), chunksize=1))
+    print(f"| kernel | found as | examples until found, {seeds} seeds: median, most | found in | published protocol |")
+    print("|---|---|---|---|---|")
+    for each in found:
+        hits = sorted(count for count in each.examples if count is not None)
+        spread = f"{statistics.median(hits):.0f}, {hits[-1]}" if hits else "-"
+        published = "caught" if each.published else "passes"
+        print(f"| {each.name} | {', '.join(each.reasons)} | {spread} | {len(hits)}/{seeds} | {published} |")
+    searches = [count for each in found for count in each.examples]
+    hits = [count for count in searches if count is not None]
+    always = sum(None not in each.examples for each in found)
+    print(f"\n{len(found)} wrong kernels, {len(searches)} searches of at most {examples} examples: {len(hits)} found,")
+    print(f"{always} kernels in every search; median {statistics.median(hits):.0f} examples, ", end="")
+    print(f"90 % within {sorted(hits)[math.ceil(0.9 * len(hits)) - 1]}. ", end="")
+    print(f"The published protocol catches {sum(each.published for each in found)}.")
+
+
+def wrong_kernels() -> list[Path]:
+    """The files and folders of tests/bugs that a CPU can run."""
+    from pytest_kbench.candidate import Candidate, find
+
+    folders = sorted((ROOT / "tests" / "bugs").iterdir())
+    found = [each for folder in folders if folder.name[0] not in "_." for each in find(folder)]
+    return [each.path for each in found if isinstance(each, Candidate) and each.language != "cuda"]
+
+
+def hunted(file: Path, seeds: int, examples: int) -> Hunted:
+    """Search for one wrong kernel with several seeds; nothing is shrunk."""
+    import torch
+
+    from pytest_kbench import Grader, Settings
+    from pytest_kbench.checks import fuzz
+
+    torch.set_num_threads(1)
+    fuzz.SHRINK_SECONDS = 0.0
+    task = next(place / f"{file.parent.name}.py" for place in TASKS if (place / f"{file.parent.name}.py").is_file())
+    counts: list[int | None] = []
+    reasons: dict[str, None] = {}
+    with Grader(Settings(timeout=10.0, examples=examples, threads=2)) as grader:
+        for _ in range(seeds):
+            settings = replace(grader.settings, seed=int.from_bytes(os.urandom(8)))
+            record = grader.grade(task, file, checks=["fuzz"], settings=settings).records[-1]
+            failed = record.status == "failed"
+            counts.append(int(record.facts.get("examples", 0)) if failed else None)
+            reasons.update({str(record.reason): None} if failed else {})
+        published = not passes_published(grader, task, file)
+    return Hunted(f"{file.parent.name}/{file.name}", tuple(reasons), tuple(counts), published)
+
+
+def passes_published(grader, task: Path, file: Path) -> bool:
+    """Whether every one of five seeds, in the first timed shape, is within 1e-4 of eager in float32."""
+    from pytest_kbench import Task
+    from pytest_kbench.formats.native import load
+    from pytest_kbench.oracle.coverage import fixed_cases
+
+    declared, _ = load(task)
+    timed: Sequence[str] = declared.time.get("cpu", ()) or tuple(declared.shapes)
+    dims = tuple(declared.shapes[timed[0]].items())
+    call = next(named.case.calls[0] for named in fixed_cases(declared, "cpu", 1) if named.case.calls[0].dims == dims)
+    plain = replace(call, dtype=declared.dtypes[0], layouts=(), plans=_masks(declared, call), absent=())
+    eager: Task = replace(declared, tolerance=PUBLISHED_TOLERANCE, golden=None)
+    cases = [str(replace(plain, seed=seed)) for seed in range(PUBLISHED_SEEDS)]
+    return grader.grade(eager, file, checks=["correct"], cases=cases).outcome == "passed"
+
+
+def _masks(task, call) -> tuple[tuple[str, str], ...]:
+    names = {each.name for each in task.tensors if each.dtype == "bool"}
+    return tuple(pair for pair in call.plans if pair[0] in names)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Fuzz: cases that nobody wrote. Hypothesis draws them from the task's declaration and shrinks what fails.
+
+What is found is graded once more in a new child, so that the case's line fails there too; where it does not, the calls
+that came before are part of the case. Then comes precision: where values are wrong, or nothing is, the error of a few
+plain calls is set beside eager's and beside that of coarser precisions.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, Verbosity, given
+from hypothesis.errors import Flaky
+
+from ..case import Case, NamedCase
+from ..options import Settings
+from ..oracle.coverage import derive
+from ..oracle.message import explain_failure
+from ..oracle.strategies import cases as drawn
+from ..record import Reason, Record
+from ..task import Task
+from .bench import Bench
+from .downgrade import downgrade
+from .examine import examine
+
+SHRINK_SECONDS = 5.0  # for making a failure small
+RENEWED = 8  # examples that share a child
+PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together, above a millisecond each
+# Nothing is gained by trying such a case again, or it would cost as much each time.
+FINAL = (
+    *(Reason.BINDING, Reason.COMPILE, Reason.LOAD, Reason.TIMEOUT, Reason.MEMORY, Reason.FLOOD, Reason.DEVICE),
+    *(Reason.TASK, Reason.ENVIRONMENT, Reason.CASE, Reason.INTERNAL),
+)
+
+
+def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
+    """One, which stands for all that will be drawn."""
+    return (NamedCase("", Case(())),)
+
+
+def check(bench: Bench, named: NamedCase) -> Record:
+    """Search for a case that fails; a case that was given is graded as it is."""
+    if calls := named.case.calls:
+        record = examine(bench, named, "fuzz")
+        plain = len(calls) == 1 and not calls[0].plans and not calls[0].layouts
+        return (downgrade(bench, calls) if plain and record.reason in (None, Reason.WRONG) else None) or record
+    start = time.perf_counter()
+    search = Search(bench)
+    found = search.run() or search.passed()
+    if found.reason in (None, Reason.WRONG):
+        found = downgrade(bench) or found
+    told = {**found.facts, "examples": str(search.examples)}
+    return replace(found, seconds={**found.seconds, "total": time.perf_counter() - start}, facts=told)
+
+
+class Found(Exception):
+    """An example that failed. Hypothesis tells failures apart by their type: `fails` makes one per reason."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record.message)
+        self.record = record
+
+
+class Stop(BaseException):
+    """The search is over, with this record. No `Exception`, which Hypothesis would try again."""
+
+    def __init__(self, record: Record) -> None:
+        super().__init__(record.message)
+        self.record = record
+
+
+@functools.cache
+def fails(reason: Reason) -> type[Found]:
+    """The type of failures for this reason."""
+    return type(f"Fails_{reason}", (Found,), {})
+
+
+class Search:
+    """One search for a failing example."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.examples = 0  # judged before anything failed
+        self._refused: Counter[str] = Counter()
+        self._waited = 0.0
+        self._first: Record | None = None  # the failure as it was first seen, which holds in a new child
+        self._known: dict[str, Record] = {}  # what has been judged since
+        self._until = 0.0
+
+    def run(self) -> Record | None:
+        """The smallest failure that was found, if any."""
+        task, settings = self.bench.task, self.bench.settings
+        test = given(drawn(task, settings.device))(lambda case: self._try(case))
+        test = hypothesis.settings(
+            max_examples=settings.examples,
+            phases=(Phase.generate, Phase.target, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+            database=None,
+            deadline=None,
+            derandomize=False,
+            print_blob=False,
+            report_multiple_bugs=False,
+            verbosity=Verbosity.quiet,
+        )(test)
+        try:
+            hypothesis.seed(derive(settings.seed, "fuzz", task.name))(test)()
+        except Stop as stop:
+            return stop.record
+        except (Found, Flaky) as error:
+            return self._confirmed(error.record if isinstance(error, Found) else None)
+        return None
+
+    def passed(self) -> Record:
+        """The record of a search that found nothing."""
+        refused = ",".join(sorted(self._refused))
+        if refused and sum(self._refused.values()) and self._refused.total() == self.examples:
+            return self._record("skipped", Reason.UNSUPPORTED, f"does not take {refused}")
+        record = self._record("passed", None, "")
+        return replace(record, facts={"refuses": refused, "refused": str(self._refused.total())} if refused else {})
+
+    def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
+        return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
+
+    def _try(self, case: Case) -> None:
+        """One example: nothing happens, or `Found` or `Stop` is raised."""
+        record = self._judged(case)
+        if record is None:
+            return
+        if record.status == "failed":
+            if record.reason in FINAL:
+                raise Stop(record)
+            if self._first is None:
+                self._first = self._reproduced(record)
+                self._until = time.monotonic() + SHRINK_SECONDS
+            assert record.reason is not None
+            raise fails(record.reason)(record)
+        if record.comparisons:
+            hypothesis.target(max(_closeness(record)), label="error over bound")
+
+    def _judged(self, case: Case) -> Record | None:
+        """The record of an example; `None` for a new one when there is no time left to shrink."""
+        text = str(case)
+        if self._first is None:
+            if self.examples % RENEWED == 0:
+                self.bench.renew()  # what comes first in a process may decide what the others get
+            record = self._examined(case)
+            self.examples += 1
+            if record.status == "skipped":
+                self._refused[record.facts.get("refuses", "")] += 1
+            self._waited += record.seconds.get("wait", 0.0)
+            if self._waited > PATIENCE * self.bench.settings.timeout:
+                told = f"its calls took {self._waited:.0f} s for {self.examples} examples; --kbench-timeout allows more"
+                raise Stop(self._record("failed", Reason.TIMEOUT, explain_failure(Reason.TIMEOUT, told)))
+        elif (known := self._known.get(text)) is not None:
+            return known
+        elif time.monotonic() > self._until:
+            return None
+        else:
+            record = self._examined(case)
+        self._known[text] = record
+        return record
+
+    def _examined(self, case: Case) -> Record:
+        return examine(self.bench, NamedCase("", case), "fuzz")
+
+    def _reproduced(self, record: Record) -> Record:
+        """The same failure in a new child; raises `Stop` where it takes earlier calls too, or never comes again."""
+        case, history = _case(record), self.bench.history
+        again = self._anew(case)
+        if again.status == "failed":
+            return again
+        needed = self._needed(case, history)
+        if needed is not None:
+            told = f"{needed.message}\nafter the calls before it in the same process: alone, that call is right"
+            raise Stop(replace(needed, message=told))
+        told = f"{record.message}\nseen once, not again in a new process: a race, or memory that nobody wrote"
+        raise Stop(replace(record, message=told, facts={**record.facts, "seen": "once"}))
+
+    def _anew(self, case: Case) -> Record:
+        self.bench.renew()
+        return self._examined(case)
+
+    def _needed(self, case: Case, history: Sequence[Any]) -> Record | None:
+        """The shortest end of the history in which the case's last call fails; `None` if it fails in none."""
+        length, best = len(case.calls), None
+        while best is None and length < len(history):
+            length = min(2 * length, len(history))
+            record = self._anew(Case(tuple(history[-length:])))
+            best = record if record.status == "failed" else None
+        least = length // 2
+        while best is not None and length - least > 1:
+            middle = (least + length) // 2
+            record = self._anew(Case(tuple(history[-middle:])))
+            if record.status == "failed":
+                best, length = record, middle
+            else:
+                least = middle
+        return best
+
+    def _confirmed(self, smallest: Record | None) -> Record:
+        """The smallest failure if it holds in a new child, else the first one, which does."""
+        assert self._first is not None
+        if smallest is None or smallest.case == self._first.case:
+            return self._first
+        again = self._anew(_case(smallest))
+        return again if again.status == "failed" else self._first
+
+
+def _case(record: Record) -> Case:
+    assert record.case is not None
+    return Case.parse(record.case)
+
+
+def _closeness(record: Record) -> list[float]:
+    """How near each output came to its bound."""
+    return [min(max(each.ratio or 0.0, each.norm_ratio or 0.0), 1.0) for each in record.comparisons]
