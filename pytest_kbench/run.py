@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -128,7 +129,9 @@ class Run:
         cases = None if check == "build" else (*self._again(planned), planned.named)
         try:
             records = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records
-            record = next((each for each in records if _still_fails(each)), records[-1])
+            record = records[-1]
+            if cases is not None and len(cases) > 1 and _still_fails(records[0]):
+                record = replace(records[0], message=f"{records[0].message}\nit failed in an earlier run too")
         except PROBLEMS as error:
             record = self._failed(planned, Reason.ENVIRONMENT, f"environment: {error}")
         if record.reason is Reason.DEVICE and self.required_device == "cuda":
@@ -174,10 +177,16 @@ class Failing:
     KEY = "kbench/fuzz"
 
     def __init__(self, config: pytest.Config) -> None:
-        self._cache: pytest.Cache | None = getattr(config, "cache", None)
+        self._config = config
+
+    @property
+    def _cache(self) -> pytest.Cache | None:
+        return getattr(self._config, "cache", None)  # there is none with -p no:cacheprovider
+
+    @functools.cached_property
+    def _cases(self) -> dict[str, str]:
         found = self._cache.get(self.KEY, None) if self._cache is not None else None
-        kept = found.items() if isinstance(found, dict) else ()
-        self._cases = {str(name): str(text) for name, text in kept}
+        return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
 
     def case(self, task: str, candidate: str) -> str | None:
         """The text of the case that failed last."""

@@ -13,12 +13,14 @@ import pytest
 from pytest_kbench import Grader, Settings, Task
 from pytest_kbench.candidate import Candidate, find
 from pytest_kbench.case import NamedCase
+from pytest_kbench.checks import fuzz
 from pytest_kbench.formats.native import load
 from pytest_kbench.oracle.coverage import derive, elements, fixed_cases, sequences
 
 HERE = Path(__file__).parent
 TASKS = (HERE.parent / "tasks", HERE / "tasks")
 SEEDS = 10
+EXAMPLES = 2000  # of a search that is to find something; two hundred do for most
 SMALL, LARGE = 1 << 16, 1 << 22  # elements of a call's arguments: where cases are many, and where they are few
 
 
@@ -90,9 +92,29 @@ def test_a_wrong_candidate_gets_its_verdict(grader: Grader, candidate: Candidate
     reasons = expected(candidate)
     # Who hangs must hang for as long as that is allowed: not long, here.
     settings = replace(grader.settings, timeout=1.0) if reasons == ["timeout"] else grader.settings
-    verdict = grader.grade(task_of(candidate), candidate, checks=("build", "correct", "contract"), settings=settings)
+    checks = ("build", "correct", "contract", *(["fuzz"] if candidate in BUGS else []))
+    verdict = grader.grade(task_of(candidate), candidate, checks=checks, settings=settings)
     assert verdict.outcome == "failed", "it passed"
-    assert verdict.reason in reasons, verdict.message
+    assert verdict.reason in (*reasons, *(["precision"] if "wrong" in reasons else [])), verdict.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", sorted(BUGS, key=task_of), ids=named)
+def test_fuzzing_a_plain_declaration_finds_a_bug(
+    grader: Grader, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 0.0)
+    settings = replace(grader.settings, seed=1, examples=EXAMPLES, timeout=3.0)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["fuzz"], settings=settings)
+    assert verdict.outcome == "failed", "nothing was found"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", sorted([*HONEST, *SHIPPED], key=task_of), ids=named)
+def test_an_honest_candidate_survives_fuzzing(grader: Grader, candidate: Candidate) -> None:
+    settings = replace(grader.settings, seed=1, examples=100)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["fuzz"], settings=settings)
+    assert verdict.outcome == "passed", verdict.message
 
 
 # All candidates of a task meet the same calls one after another: the truth about these is found once.

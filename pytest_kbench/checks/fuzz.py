@@ -23,6 +23,7 @@ from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.message import explain_failure
 from ..oracle.strategies import cases as drawn
+from ..oracle.strategies import fits
 from ..record import Reason, Record
 from ..task import Task
 from .bench import Bench
@@ -30,6 +31,7 @@ from .downgrade import downgrade
 from .examine import examine
 
 SHRINK_SECONDS = 5.0  # for making a failure small
+SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
 PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together, above a millisecond each
 # Nothing is gained by trying such a case again, or it would cost as much each time.
@@ -113,16 +115,19 @@ class Search:
         except Stop as stop:
             return stop.record
         except (Found, Flaky) as error:
-            return self._confirmed(error.record if isinstance(error, Found) else None)
+            return self._confirmed(self._smaller(error.record) if isinstance(error, Found) else None)
         return None
 
     def passed(self) -> Record:
         """The record of a search that found nothing."""
-        refused = ",".join(sorted(self._refused))
-        if refused and sum(self._refused.values()) and self._refused.total() == self.examples:
-            return self._record("skipped", Reason.UNSUPPORTED, f"does not take {refused}")
-        record = self._record("passed", None, "")
-        return replace(record, facts={"refuses": refused, "refused": str(self._refused.total())} if refused else {})
+        names = {name for refused in self._refused for name in refused.split(",")}
+        if not names:
+            return self._record("passed", None, "")
+        facts = {"refuses": ",".join(sorted(names)), "refused": str(self._refused.total())}
+        if self._refused.total() < self.examples:
+            return replace(self._record("passed", None, ""), facts=facts)
+        text = f"does not take {', '.join(sorted(names))}"
+        return replace(self._record("skipped", Reason.UNSUPPORTED, text), facts=facts)
 
     def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
         return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
@@ -202,6 +207,21 @@ class Search:
             else:
                 least = middle
         return best
+
+    def _smaller(self, record: Record) -> Record:
+        """The failure in the least size of each dimension, as far as there is time: not every size is drawn."""
+        for name, allowed in self.bench.task.fuzz.items():
+            call = _case(record).calls[-1]
+            for size in range(1, min(dict(call.dims)[name], SMALLEST)):
+                dims = tuple((each, size if each == name else extent) for each, extent in call.dims)
+                if size not in allowed or time.monotonic() > self._until:
+                    continue
+                calls = (*_case(record).calls[:-1], replace(call, dims=dims))
+                found = self._examined(Case(calls)) if fits(self.bench.task, dict(dims)) else record
+                if found is not record and found.status == "failed" and found.reason is record.reason:
+                    record = found
+                    break
+        return record
 
     def _confirmed(self, smallest: Record | None) -> Record:
         """The smallest failure if it holds in a new child, else the first one, which does."""

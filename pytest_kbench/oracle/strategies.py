@@ -208,7 +208,7 @@ def _dims(pick: Picks, task: Task, choices: Choices) -> tuple[tuple[str, int], .
     """Sizes, one dimension after another, beginning anywhere: each is the long one now and then. Else a named shape."""
     for attempt in range(ATTEMPTS if choices.sizes else 0):
         dims = _within(pick, task, choices, f"{attempt} ")
-        if _fits(task, dims):
+        if fits(task, dims):
             return tuple(dims.items())
     return pick("shape", choices.shapes)
 
@@ -245,7 +245,7 @@ def _cost(choices: Choices, dims: Mapping[str, int]) -> int:
     return max(elements, math.prod(dims.values()) // WORK)
 
 
-def _fits(task: Task, dims: Mapping[str, int]) -> bool:
+def fits(task: Task, dims: Mapping[str, int]) -> bool:
     """Whether the task's own condition holds, and no argument has a negative extent."""
     if task.where is not None and not Expression(task.where)(dims):
         return False

@@ -39,7 +39,7 @@ class Project:
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester, self.path = pytester, pytester.path
-        pytester.makeini("[pytest]\n")
+        pytester.makeini("[pytest]\nkbench_examples = 10\n")
         self.write("tasks/twice.py", TASK)
 
     def write(self, name: str, text: str) -> Path:

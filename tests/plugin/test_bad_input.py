@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-BUILDS = ("-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism)")
+BUILDS = ("-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism or kbench_fuzz)")
 
 
 def graded_beside(project, *args: str):

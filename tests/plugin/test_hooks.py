@@ -50,7 +50,7 @@ def test_a_hook_may_not_bring_a_name_twice_or_what_is_no_candidate(project):
         "conftest.py",
         "def pytest_kbench_candidates(config):\n    return sorted((config.rootpath / 'generated').iterdir())\n",
     )
-    result = project.grade("-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism)")
+    result = project.grade("-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism or kbench_fuzz)")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         ["candidate: *notes.txt: a candidate ends in .py, .cpp, .cu, or is *", "candidate: *another candidate of this*"]
@@ -136,7 +136,7 @@ def test_the_fixture_grades_from_an_ordinary_test(project):
             case = "dims(rows=3,columns=5) dtype(float32) seed(1)"
             verdict = kbench_grade("tasks/twice.py", f"candidates/twice/{name}", cases=[case])
             assert verdict.outcome == outcome
-            assert len(verdict.records) == 4 if outcome == "passed" else 2
+            assert len(verdict.records) == 5 if outcome == "passed" else 2
         """.replace("\n        ", "\n"),
     )
     project.run("test_mine.py").assert_outcomes(passed=2)
