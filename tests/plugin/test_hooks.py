@@ -50,7 +50,9 @@ def test_a_hook_may_not_bring_a_name_twice_or_what_is_no_candidate(project):
         "conftest.py",
         "def pytest_kbench_candidates(config):\n    return sorted((config.rootpath / 'generated').iterdir())\n",
     )
-    result = project.grade("-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism or kbench_fuzz)")
+    result = project.grade(
+        "-m", "kbench and not (kbench_correct or kbench_contract or kbench_determinism or kbench_fuzz)"
+    )
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         ["candidate: *notes.txt: a candidate ends in .py, .cpp, .cu, or is *", "candidate: *another candidate of this*"]
