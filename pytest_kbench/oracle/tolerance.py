@@ -33,6 +33,7 @@ _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; c
 _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
+_PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _COARSER: Final = 2.0  # times the distance of a coarser precision that a task allows
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
 
@@ -152,9 +153,14 @@ def bound(
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
         made = Bound(_fixed(magnitude, tolerance.fixed), None)
         reach = reach if bool(eager.isfinite().all()) else math.nan
-    if reach <= torch.finfo(eager.dtype).max:
+    if reach * _room(eager.dtype, terms) <= torch.finfo(eager.dtype).max:
         return made
     return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse)
+
+
+def _room(dtype: torch.dtype, terms: int | None) -> float:
+    """How many times larger than a sum the parts of it may be that are rounded to its dtype on the way."""
+    return _PARTS if dtype == torch.float16 and terms != 1 else 1.0
 
 
 def _three_way(
@@ -277,8 +283,8 @@ def _with_patterns(
     Golden beyond the dtype's range stands for infinity of its sign. Where golden and eager agree on NaN or on an
     infinity, that is demanded; where they differ either is accepted, and where eager alone is not finite (it
     overflowed, golden did not) anything is: what an overflow ends in depends on the form of the formula, as 1 / inf = 0
-    shows. A finite value is measured from golden if golden is finite,
-    else from eager.
+    shows. Where float16 sums come near its range, NaN and infinities may stand: parts of them may have overflowed. A
+    finite value is measured from golden if golden is finite, else from eager.
     """
     limit = torch.finfo(eager.dtype).max
     wide = eager.to(torch.float64, copy=True, memory_format=torch.contiguous_format)
@@ -299,6 +305,9 @@ def _with_patterns(
         made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, coarse)
     else:
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
+    crowded = torch.zeros_like(golden_finite)
+    if (room := _room(eager.dtype, terms)) > 1.0:
+        crowded = _spread(_pool(centre.abs(), luck=0.0), torch.zeros_like(centre)) * room > limit
     infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)
     none = torch.zeros_like(golden_kind)
     # Halfway to the next number that does not exist is where rounding goes to infinity.
@@ -306,7 +315,7 @@ def _with_patterns(
     near = golden_finite & (golden.abs() + made.elementwise > limit)
     lost = golden_finite & ~beyond & ~eager_finite
     accepts = torch.where(beyond, infinity, golden_kind) | eager_kind
-    accepts = accepts | torch.where(near, infinity, none)
+    accepts = accepts | torch.where(near, infinity, none) | torch.where(crowded, none + (ANYTHING ^ FINITE), none)
     free = lost
     if indeterminate:
         free = free | (_spread(_pool(golden.isnan().to(torch.float64)), torch.zeros_like(golden)) > 0.0)
