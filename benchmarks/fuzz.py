@@ -26,6 +26,7 @@ TASKS = (ROOT / "tasks", ROOT / "tests" / "tasks")
 SMALL = 1 << 12  # elements of a call's arguments
 EXAMPLES = 200
 SEEDS = 10
+TIMEOUT = 2.0  # seconds of a call: some wrong kernels hang
 PUBLISHED_SEEDS, PUBLISHED_TOLERANCE = 5, 1e-4
 SPEED_TASKS = ("relu", "softmax", "llama_rmsnorm", "layernorm", "mnist_linear", "mnist_cross_entropy", "mnist_pool")
 
@@ -130,15 +131,17 @@ def bugs(seeds: int, examples: int, jobs: int, only: str) -> None:
     """Search for every wrong kernel with fresh seeds."""
     files = [file for file in wrong_kernels() if only in str(file)]
     jobs_of = [(file, seeds, examples) for file in files]
-    with ProcessPoolExecutor(jobs) as pool:
-        found = list(pool.map(hunted, *zip(*jobs_of, strict=True), chunksize=1))
     print(f"| kernel | found as | examples until found, {seeds} seeds: median, most | found in | published protocol |")
-    print("|---|---|---|---|---|")
-    for each in found:
-        hits = sorted(count for count in each.examples if count is not None)
-        spread = f"{statistics.median(hits):.0f}, {hits[-1]}" if hits else "-"
-        published = "caught" if each.published else "passes"
-        print(f"| {each.name} | {', '.join(each.reasons)} | {spread} | {len(hits)}/{seeds} | {published} |")
+    print("|---|---|---|---|---|", flush=True)
+    found = []
+    with ProcessPoolExecutor(jobs) as pool:
+        for each in pool.map(hunted, *zip(*jobs_of, strict=True), chunksize=1):
+            found.append(each)
+            hits = sorted(count for count in each.examples if count is not None)
+            spread = f"{statistics.median(hits):.0f}, {hits[-1]}" if hits else "-"
+            published = "caught" if each.published else "passes"
+            row = f"| {each.name} | {', '.join(each.reasons)} | {spread} | {len(hits)}/{seeds} | {published} |"
+            print(row, flush=True)
     searches = [count for each in found for count in each.examples]
     hits = [count for count in searches if count is not None]
     always = sum(None not in each.examples for each in found)
@@ -169,7 +172,7 @@ def hunted(file: Path, seeds: int, examples: int) -> Hunted:
     task = next(place / f"{file.parent.name}.py" for place in TASKS if (place / f"{file.parent.name}.py").is_file())
     counts: list[int | None] = []
     reasons: dict[str, None] = {}
-    with Grader(Settings(timeout=10.0, examples=examples, threads=2)) as grader:
+    with Grader(Settings(timeout=TIMEOUT, examples=examples, threads=2)) as grader:
         for _ in range(seeds):
             settings = replace(grader.settings, seed=int.from_bytes(os.urandom(8)))
             record = grader.grade(task, file, checks=["fuzz"], settings=settings).records[-1]
