@@ -27,7 +27,7 @@ from .bench import Answer, Bench
 from .examine import outputs_of
 
 CALLS = 3  # that must all say the same
-LARGEST = 1 << 24  # product of a call's dimensions
+LARGEST = 1 << 23  # product of a call's dimensions
 APART = 8.0  # times eager's error: how coarse a precision must be to be told from eager
 LIKE = (0.5, 3.0)  # of a precision's error: what is as coarse as that
 WORSE = 4.0  # times eager's error: what is not eager's own precision

@@ -277,7 +277,9 @@ def _mask(kind: str, size: tuple[int, ...], generator: torch.Generator) -> torch
             )
             return (torch.arange(columns, device=generator.device) < kept).expand(size).contiguous()
         case "random":
-            return _uniform(size, generator, 0.0, 1.0) < 0.7
+            starts = torch.randint(-3 * columns, max(columns, 1), (*size[:-1], 1), generator=generator, device=generator.device)
+            begun = torch.arange(columns, device=generator.device) >= starts  # a quarter of the rows begin late
+            return (_uniform(size, generator, 0.0, 1.0) < 0.7) & begun
         case "empty-row":
             allowed[..., rows // 2 : rows // 2 + 1, :] = False
     return allowed
@@ -343,9 +345,11 @@ def _extreme(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generat
 
 
 def _sprinkle(values: torch.Tensor, generator: torch.Generator, extras: tuple[float, ...]) -> torch.Tensor:
-    """Overwrite a few random elements: each of `extras` once."""
+    """Overwrite a few random elements: each of `extras` once, the first of them as often as not at the very end."""
     if values.numel():
         where = torch.randint(values.numel(), (len(extras),), generator=generator, device=generator.device)
+        if float(_uniform((), generator, 0.0, 1.0)) < 0.5:
+            where[0] = values.numel() - 1
         values.view(-1)[where] = torch.tensor(extras, device=generator.device)
     return values
 

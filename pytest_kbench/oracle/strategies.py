@@ -34,13 +34,13 @@ WORK = 8  # products of dimensions allowed per element of the budget
 KINDS = ("values", "shape", "dtype", "state", "all")  # what changes from one call to the next
 CALLS = (*[1] * 5, 2, 3, 4)  # in one child
 PLAIN = 4  # how often a plain dtype or layout, or normal values, is drawn for each time that another one is
-ALIKE = (*[False] * 5, True)  # whether all inputs have the layout, or the value plan, of the first that may have it
+ALIKE = (*[False] * 3, True)  # whether all inputs have the layout, or the value plan, of the first that may have it
 SQUARE = (*[False] * 9, True)  # whether two dimensions are made equal
 FULL = (*[False] * 3, True)  # whether the last dimension takes what is left of the budget
 ATTEMPTS = 4  # at sizes that keep the task's condition, before a named shape is taken
 NEAR = 6  # sizes below a limit that count as near it
 STRIDED_PARAMS = (*[False] * 5, True)  # whether parameters have layouts of their own
-EMPTY = (*[False] * 31, True)  # whether a dimension is as small as it may be
+EMPTY = (*[False] * 19, True)  # whether a dimension is as small as it may be
 
 
 @lru_cache(maxsize=64)
@@ -121,7 +121,7 @@ def _sizes(task: Task, name: str) -> tuple[int, ...]:
         return tuple(sorted(set(named)))
     if allowed.choices:
         return allowed.choices
-    return tuple(sorted(size for size in (*_telling(allowed.high), *named) if size and size in allowed)) or (0,)
+    return tuple(sorted(size for size in (*_telling(allowed.high), *named, *[allowed.high] * 2) if size and size in allowed)) or (0,)
 
 
 def _telling(most: int) -> tuple[int, ...]:
