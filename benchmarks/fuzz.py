@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"searches per file (default: {SEEDS})")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"of a search, at most (default: {EXAMPLES})")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--only", default="", help="files whose path has this in it")
+    parser.add_argument("--only", nargs="*", default=[""], help="files whose path has one of these in it")
     arguments = parser.parse_args()
     import torch
 
@@ -127,9 +127,9 @@ class Hunted:
     published: bool
 
 
-def bugs(seeds: int, examples: int, jobs: int, only: str) -> None:
+def bugs(seeds: int, examples: int, jobs: int, only: Sequence[str]) -> None:
     """Search for every wrong kernel with fresh seeds."""
-    files = [file for file in wrong_kernels() if only in str(file)]
+    files = [file for file in wrong_kernels() if any(part in str(file) for part in only)]
     jobs_of = [(file, seeds, examples) for file in files]
     print(f"| kernel | found as | examples until found, {seeds} seeds: median, most | found in | published protocol |")
     print("|---|---|---|---|---|", flush=True)
