@@ -236,8 +236,8 @@ def grade(
     """Grade a candidate against a task, and say what is right, wrong or unsupported, with evidence.
 
     `task` is a `Task` or the path of a task file; `candidate` a path (or `Candidate`). `checks` is a choice of `build`,
-    `correct`, `contract` and `determinism` (default: all); `cases` limits the checks to these texts, as
-    `--kbench-case` takes them.
+    `correct`, `contract`, `determinism`, `fuzz` and `sanitize` (default: all; the last has no cases unless
+    `settings.sanitize` names a sanitizer); `cases` limits the checks to these texts, as `--kbench-case` takes them.
     The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
 
     Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`

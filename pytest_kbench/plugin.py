@@ -139,8 +139,10 @@ def _values(config: pytest.Config) -> dict[str, Any]:
 
 def _register_profile(name: str | None) -> None:
     """Make one of our profiles known to Hypothesis, for it to be loaded."""
-    if name not in PROFILES:
+    if name is None or not name.startswith("kbench"):
         return
+    if name not in PROFILES:
+        raise pytest.UsageError(f"{PROFILE}={name}: ours are {', '.join(PROFILES)}")
     import hypothesis
 
     hypothesis.settings.register_profile(

@@ -83,14 +83,17 @@ class Task:
     - `batch_invariant` — a dimension: what comes out for one index of it, alone, must be bit by bit what comes out in
       the batch. It is a part of its own in the shapes of tensors that have it, and of the outputs' shapes.
 
+    - `fuzz` — ranges per dimension that fuzzing may draw from (`"0..4096"`, `"1|2"`); a dimension that it does not name
+      keeps to its sizes in the named shapes, and without any range whole named shapes are drawn.
+    - `precision` — `"strict"`, or `"tf32"` where products may be that coarse; `fast_math` — whether functions may be
+      approximate, to a relative error of 2^-11.
+
     Declared now, for checks that are still to come:
 
-    - `fuzz` — ranges per dimension (`"0..4096"`, `"1|2"`).
     - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
     - `ties` — `"mask"` where near-ties of a max are not judged.
     - `flops`, `bytes` — expressions over dimensions where counting cannot see them; `baselines` — further named arms.
-    - `precision` — `"strict"` or `"tf32"`; `fast_math` — whether approximate functions are fine; `library` — whether
-      vendor library calls are.
+    - `library` — whether vendor library calls are fine.
 
     `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits); `tensors` are the tensor
     arguments, optional ones unwrapped.

@@ -142,6 +142,39 @@ def test_who_hangs_is_not_tried_again(grader, candidate):
     assert record.seconds["total"] < 6.0
 
 
+HANGS_AT_THE_SIXTH = """
+import torch
+
+calls = 0
+
+
+def softmax(x):
+    global calls
+    calls += 1
+    while calls == 6:
+        pass
+    return torch.softmax(x, -1)
+"""
+
+
+def test_a_hang_that_takes_earlier_calls_has_them_in_its_line(grader, candidate):
+    path = candidate(HANGS_AT_THE_SIXTH)
+    found = searched(grader, TASKS / "softmax.py", path, timeout=0.5)
+    assert found.reason is Reason.TIMEOUT
+    assert len(Case.parse(found.case).calls) >= 6
+    settings = replace(grader.settings, timeout=0.5)
+    (again,) = grader.grade(TASKS / "softmax.py", path, checks=["fuzz"], cases=[found.case], settings=settings).records
+    assert again.reason is Reason.TIMEOUT
+
+
+def test_what_comes_after_the_call_that_fails_is_no_part_of_its_case(grader, candidate):
+    path = candidate(ROWS.format(change="if x.shape[0] == 2: y *= 1.01"))
+    calls = [f"dims(rows={rows},columns=9) dtype(float32) seed({rows})" for rows in (1, 2, 3)]
+    verdict = grader.grade(TASKS / "softmax.py", path, checks=["fuzz"], cases=["; ".join(calls)])
+    assert verdict.records[0].case == "; ".join(calls[:2])
+    assert "in call 2 of 3" in verdict.message
+
+
 def test_calls_that_take_too_long_together_end_the_search(grader, candidate):
     source = "import time\nimport torch\n\n\ndef softmax(x):\n    time.sleep(0.2)\n    return torch.softmax(x, -1)\n"
     record = searched(grader, TASKS / "softmax.py", candidate(source), timeout=0.5)

@@ -33,6 +33,7 @@ class Finding:
     comparisons: tuple[Comparison, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     case: Case | None = None  # the one that was graded, if it is not the one that was asked for
+    call: int | None = None  # which of several calls it was
 
 
 def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
@@ -40,6 +41,8 @@ def examine(bench: Bench, named: NamedCase, check: CheckName) -> Record:
     stages = Stages()
     with stages.timed("total"):
         found = run(bench, named.case, stages)
+    if isinstance(found, Finding) and found.call is not None and found.case is None and found.status == "failed":
+        found = replace(found, case=Case(named.case.calls[: found.call + 1]))  # what comes after takes no part
     return recorded(bench, named, check, stages, found)
 
 
@@ -86,7 +89,8 @@ def run(
         for index, call in enumerate(case.calls):
             answer = bench.call(call, hold=index if reread else 0, stages=stages)
             if isinstance(answer.returned, Failure):
-                return _refusal(bench, answer, answer.returned) or _failed(answer, answer.returned)
+                failed = _refusal(bench, answer, answer.returned) or _failed(answer, answer.returned)
+                return _in_call(failed, index, case)
             for stage, seconds in answer.returned.seconds.items():
                 stages[stage] = stages.get(stage, 0.0) + seconds
             with stages.timed("compare"):
@@ -283,7 +287,7 @@ def _refused(task: Task, refused: Sequence[str], failure: Failure, answer: Answe
 def _in_call(finding: Finding, index: int, case: Case) -> Finding:
     if len(case.calls) == 1:
         return finding
-    return replace(finding, message=f"{finding.message}\nin call {index + 1} of {len(case.calls)}")
+    return replace(finding, message=f"{finding.message}\nin call {index + 1} of {len(case.calls)}", call=index)
 
 
 def _inputs(answer: Answer) -> str:

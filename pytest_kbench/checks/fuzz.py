@@ -12,18 +12,19 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity, given
 from hypothesis.errors import Flaky
 
-from ..case import Case, NamedCase
+from ..case import Call, Case, NamedCase
 from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.message import explain_failure
 from ..oracle.strategies import cases as drawn
-from ..oracle.strategies import fits
+from ..oracle.strategies import fits, sizes
 from ..record import Reason, Record
 from ..task import Task
 from .bench import Bench
@@ -34,11 +35,10 @@ SHRINK_SECONDS = 5.0  # for making a failure small
 SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
 PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together, above a millisecond each
-# Nothing is gained by trying such a case again, or it would cost as much each time.
-FINAL = (
-    *(Reason.BINDING, Reason.COMPILE, Reason.LOAD, Reason.TIMEOUT, Reason.MEMORY, Reason.FLOOD, Reason.DEVICE),
-    *(Reason.TASK, Reason.ENVIRONMENT, Reason.CASE, Reason.INTERNAL),
-)
+# Such a failure is no answer to a case: there is nothing to try again.
+NO_CASE = (Reason.BINDING, Reason.COMPILE, Reason.LOAD, Reason.DEVICE, Reason.ENVIRONMENT, Reason.INTERNAL)
+# These are the task's own, or cost as much at each try: they are not made smaller.
+FINAL = (Reason.TIMEOUT, Reason.MEMORY, Reason.FLOOD, Reason.TASK, Reason.CASE)
 
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
@@ -93,6 +93,7 @@ class Search:
         self.bench = bench
         self.examples = 0  # judged before anything failed
         self._refused: Counter[str] = Counter()
+        self._dims: set[tuple[tuple[str, int], ...]] = set()
         self._waited = 0.0
         self._first: Record | None = None  # the failure as it was first seen, which holds in a new child
         self._known: dict[str, Record] = {}  # what has been judged since
@@ -124,13 +125,14 @@ class Search:
     def passed(self) -> Record:
         """The record of a search that found nothing."""
         names = {name for refused in self._refused for name in refused.split(",")}
-        if not names:
-            return self._record("passed", None, "")
-        facts = {"refuses": ",".join(sorted(names)), "refused": str(self._refused.total())}
-        if self._refused.total() < self.examples:
-            return replace(self._record("passed", None, ""), facts=facts)
-        text = f"does not take {', '.join(sorted(names))}"
-        return replace(self._record("skipped", Reason.UNSUPPORTED, text), facts=facts)
+        facts = {"refuses": ",".join(sorted(names)), "refused": str(self._refused.total())} if names else {}
+        if names and self._refused.total() == self.examples:
+            text = f"does not take {', '.join(sorted(names))}"
+            return replace(self._record("skipped", Reason.UNSUPPORTED, text), facts=facts)
+        named = {tuple(dims.items()) for dims in self.bench.task.shapes.values()}
+        if self.bench.task.fuzz and self._dims <= named:
+            facts["drawn"] = "named shapes alone: nearly nothing in fuzz= keeps the condition where="
+        return replace(self._record("passed", None, facts.get("drawn", "")), facts=facts)
 
     def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
         return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
@@ -141,12 +143,14 @@ class Search:
         if record is None:
             return
         if record.status == "failed":
-            if record.reason in FINAL:
-                raise Stop(record)
+            assert record.reason is not None
+            if record.reason in NO_CASE:
+                raise Stop(replace(record, case=None))
             if self._first is None:
                 self._first = self._reproduced(record)
                 self._until = time.monotonic() + SHRINK_SECONDS
-            assert record.reason is not None
+            if record.reason in FINAL:
+                raise Stop(self._first)
             raise fails(record.reason)(record)
         if record.comparisons:
             hypothesis.target(max(_closeness(record)), label="error over bound")
@@ -159,6 +163,7 @@ class Search:
                 self.bench.renew()  # what comes first in a process may decide what the others get
             record = self._examined(case)
             self.examples += 1
+            self._dims.update(call.dims for call in case.calls)
             if record.status == "skipped":
                 self._refused[record.facts.get("refuses", "")] += 1
             self._waited += record.seconds.get("wait", 0.0)
@@ -180,59 +185,75 @@ class Search:
     def _reproduced(self, record: Record) -> Record:
         """The same failure in a new child; raises `Stop` where it takes earlier calls too, or never comes again."""
         case, history = _case(record), self.bench.history
-        again = self._anew(case)
-        if again.status == "failed":
+        if (again := self._again(record, case)) is not None:
             return again
-        needed = self._needed(case, history)
+        needed = self._needed(record, len(case.calls), history)
         if needed is not None:
             told = f"{needed.message}\nafter the calls before it in the same process: alone, that call is right"
             raise Stop(replace(needed, message=told))
         told = f"{record.message}\nseen once, not again in a new process: a race, or memory that nobody wrote"
         raise Stop(replace(record, message=told, facts={**record.facts, "seen": "once"}))
 
-    def _anew(self, case: Case) -> Record:
+    def _again(self, record: Record, case: Case) -> Record | None:
+        """The failure in a new child, if it fails there for the same reason."""
         self.bench.renew()
-        return self._examined(case)
+        again = self._examined(case)
+        return again if again.status == "failed" and again.reason is record.reason else None
 
-    def _needed(self, case: Case, history: Sequence[Any]) -> Record | None:
-        """The shortest end of the history in which the case's last call fails; `None` if it fails in none."""
-        length, best = len(case.calls), None
-        while best is None and length < len(history):
-            length = min(2 * length, len(history))
-            record = self._anew(Case(tuple(history[-length:])))
-            best = record if record.status == "failed" else None
-        least = length // 2
-        while best is not None and length - least > 1:
-            middle = (least + length) // 2
-            record = self._anew(Case(tuple(history[-middle:])))
-            if record.status == "failed":
-                best, length = record, middle
+    def _needed(self, record: Record, length: int, history: Sequence[Call]) -> Record | None:
+        """The shortest end of the history whose last call fails, twice; `None` if it fails in none."""
+        lengths = [len(history)] if record.reason in FINAL else _doubling(length, len(history))
+        found = next((each for each in lengths if self._again(record, Case(tuple(history[-each:])))), None)
+        if found is None:
+            return None
+        least = found if record.reason in FINAL else found // 2
+        while found - least > 1:
+            middle = (least + found) // 2
+            if self._again(record, Case(tuple(history[-middle:]))) is not None:
+                found = middle
             else:
                 least = middle
-        return best
+        return self._again(record, Case(tuple(history[-found:])))
 
     def _smaller(self, record: Record) -> Record:
-        """The failure in the least size of each dimension, as far as there is time: not every size is drawn."""
-        for name, allowed in self.bench.task.fuzz.items():
-            call = _case(record).calls[-1]
-            for size in range(1, min(dict(call.dims)[name], SMALLEST)):
+        """What Hypothesis leaves: one call alone, and the least size of each dimension, as far as there is time."""
+        calls = _case(record).calls
+        if len(calls) > 1:
+            record = self._still(record, calls[-1:]) or record
+        for name in self.bench.task.fuzz:
+            *before, call = _case(record).calls
+            for size in self._below(name, dict(call.dims)[name]):
                 dims = tuple((each, size if each == name else extent) for each, extent in call.dims)
-                if size not in allowed or time.monotonic() > self._until:
-                    continue
-                calls = (*_case(record).calls[:-1], replace(call, dims=dims))
-                found = self._examined(Case(calls)) if fits(self.bench.task, dict(dims)) else record
-                if found is not record and found.status == "failed" and found.reason is record.reason:
+                if fits(self.bench.task, dict(dims)) and (
+                    found := self._still(record, (*before, replace(call, dims=dims)))
+                ):
                     record = found
                     break
         return record
+
+    def _below(self, name: str, size: int) -> list[int]:
+        """Smaller sizes of a dimension, ascending: the smallest ones, those worth trying, and the nearest ones."""
+        tried = {*range(1, SMALLEST), *sizes(self.bench.task, name), *range(size - SMALLEST, size)}
+        return sorted(each for each in tried if 0 < each < size and each in self.bench.task.fuzz[name])
+
+    def _still(self, record: Record, calls: tuple[Call, ...]) -> Record | None:
+        """The failure in other calls, if there is time and they fail for the same reason."""
+        if time.monotonic() > self._until:
+            return None
+        found = self._examined(Case(calls))
+        return found if found.status == "failed" and found.reason is record.reason else None
 
     def _confirmed(self, smallest: Record | None) -> Record:
         """The smallest failure if it holds in a new child, else the first one, which does."""
         assert self._first is not None
         if smallest is None or smallest.case == self._first.case:
             return self._first
-        again = self._anew(_case(smallest))
-        return again if again.status == "failed" else self._first
+        return self._again(smallest, _case(smallest)) or self._first
+
+
+def _doubling(start: int, end: int) -> list[int]:
+    """Twice the start, four times the start, and so on; the end last."""
+    return [*takewhile(lambda each: each < end, (start << power for power in range(1, 32))), end]
 
 
 def _case(record: Record) -> Case:

@@ -277,7 +277,7 @@ def _mask(kind: str, size: tuple[int, ...], generator: torch.Generator) -> torch
             )
             return (torch.arange(columns, device=generator.device) < kept).expand(size).contiguous()
         case "random":
-            starts = torch.randint(-3 * columns, max(columns, 1), (*size[:-1], 1), generator=generator, device=generator.device)
+            starts = _uniform((*size[:-1], 1), generator, -3.0 * columns, columns)
             begun = torch.arange(columns, device=generator.device) >= starts  # a quarter of the rows begin late
             return (_uniform(size, generator, 0.0, 1.0) < 0.7) & begun
         case "empty-row":

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 
 from ..argument import LAYOUTS, Optional, Param, Scalar, Tensor
 from ..case import PLANS, Call, Case
-from ..expression import Expression, shape
+from ..expression import Expression, ExpressionError, shape
 from ..task import Range, Task
 from ..values import Integers, Masks
-from .coverage import UNBOUNDED, takes_layout, takes_plans
+from .coverage import UNBOUNDED, derive, takes_layout, takes_plans
 from .inputs import EDGES
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ ALIKE = (*[False] * 3, True)  # whether all inputs have the layout, or the value
 SQUARE = (*[False] * 9, True)  # whether two dimensions are made equal
 FULL = (*[False] * 3, True)  # whether the last dimension takes what is left of the budget
 ATTEMPTS = 4  # at sizes that keep the task's condition, before a named shape is taken
+BETWEEN = (*[False] * 2, True)  # whether a size is any one, not one of those that are worth trying
 NEAR = 6  # sizes below a limit that count as near it
 STRIDED_PARAMS = (*[False] * 5, True)  # whether parameters have layouts of their own
 EMPTY = (*[False] * 19, True)  # whether a dimension is as small as it may be
@@ -65,6 +66,7 @@ class Choices:
 
     sizes: Mapping[str, tuple[int, ...]]  # per dimension, ascending, > 0 if possible; empty: only named shapes
     least: Mapping[str, int]  # per dimension that may vary
+    ranges: frozenset[str]  # dimensions of which every size between two others is allowed
     volumes: Mapping[tuple[Expression, ...], int]  # shapes of arguments, and how many have each
     shapes: tuple[tuple[tuple[str, int], ...], ...]
     dtypes: tuple[str, ...]
@@ -98,9 +100,10 @@ def _choices(task: Task, device: str) -> Choices:
         elif isinstance(each, Tensor) and takes_plans(task, each):
             kinds.append((each.name, ("normal",) * PLAIN + plans))
     return Choices(
-        sizes={name: _sizes(task, name) for name in task.dimensions} if task.fuzz else {},
+        sizes={name: sizes(task, name) for name in task.dimensions} if task.fuzz else {},
         volumes=Counter(shape(each.shape) for each in task.tensors),
         least={name: each.low for name, each in task.fuzz.items()},
+        ranges=frozenset(name for name, each in task.fuzz.items() if not each.choices),
         shapes=tuple(shapes),
         dtypes=(task.dtypes[0],) * max(len(task.dtypes) - 1, 1) + tuple(task.dtypes[1:]),
         states=task.states or (None,),
@@ -113,15 +116,16 @@ def _choices(task: Task, device: str) -> Choices:
     )
 
 
-def _sizes(task: Task, name: str) -> tuple[int, ...]:
+def sizes(task: Task, name: str) -> tuple[int, ...]:
     """Sizes of a dimension that are worth trying, ascending; small ones several times."""
     named = [dims[name] for dims in task.shapes.values()]
     allowed = task.fuzz.get(name)
     if not isinstance(allowed, Range):
         return tuple(sorted(set(named)))
     if allowed.choices:
-        return allowed.choices
-    return tuple(sorted(size for size in (*_telling(allowed.high), *named, *[allowed.high] * 2) if size and size in allowed)) or (0,)
+        return tuple(sorted(size for size in set(allowed.choices) if size)) or (0,)
+    tried = (*_telling(min(allowed.high, WORK * max(BUDGETS))), *named, *[allowed.high] * 2)
+    return tuple(sorted(size for size in tried if size and size in allowed)) or (0,)
 
 
 def _telling(most: int) -> tuple[int, ...]:
@@ -167,7 +171,7 @@ def _call(pick: Picks, task: Task, choices: Choices, seed: int) -> Call:
     strided = choices.layouts + (choices.param_layouts if pick("strided parameters", STRIDED_PARAMS) else ())
     plans, layouts = _of_each(pick, "plan", choices.plans), _of_each(pick, "layout", strided)
     return Call(
-        dims=_dims(pick, task, choices),
+        dims=_dims(pick, task, choices, seed),
         dtype=pick("dtype", choices.dtypes),
         state=pick("state", choices.states),
         scalars=tuple((name, pick(name, values)) for name, values in choices.scalars),
@@ -194,7 +198,7 @@ def _following(pick: Picks, task: Task, choices: Choices, last: Call) -> Call:
         case "values":
             return replace(last, seed=seed)
         case "shape":
-            return replace(last, dims=_dims(pick, task, choices), seed=seed)
+            return replace(last, dims=_dims(pick, task, choices, seed), seed=seed)
         case "dtype":
             return replace(last, dtype=pick("dtype", choices.dtypes), seed=seed)
         case "state":
@@ -204,54 +208,65 @@ def _following(pick: Picks, task: Task, choices: Choices, last: Call) -> Call:
             return _call(pick, task, choices, seed)
 
 
-def _dims(pick: Picks, task: Task, choices: Choices) -> tuple[tuple[str, int], ...]:
+def _dims(pick: Picks, task: Task, choices: Choices, seed: int) -> tuple[tuple[str, int], ...]:
     """Sizes, one dimension after another, beginning anywhere: each is the long one now and then. Else a named shape."""
     for attempt in range(ATTEMPTS if choices.sizes else 0):
-        dims = _within(pick, task, choices, f"{attempt} ")
-        if fits(task, dims):
+        dims = _within(pick, task, choices, attempt, seed)
+        if fits(task, dims) and _cost(choices, dims) <= max(BUDGETS):
             return tuple(dims.items())
     return pick("shape", choices.shapes)
 
 
-def _within(pick: Picks, task: Task, choices: Choices, attempt: str) -> dict[str, int]:
+def _within(pick: Picks, task: Task, choices: Choices, attempt: int, seed: int) -> dict[str, int]:
     """Sizes whose cost is within a budget; the task's own condition may not hold."""
-    budget = pick(f"{attempt}budget", BUDGETS)
+
+    def drawn(what: str, values: tuple[T, ...]) -> T:
+        return pick(f"{what} {attempt}", values)
+
+    budget = drawn("budget", BUDGETS)
     names = tuple(choices.sizes)
-    start = pick(f"{attempt}first", tuple(range(len(names))))
-    dims = {name: sizes[0] for name, sizes in choices.sizes.items()}
+    start = drawn("first", tuple(range(len(names))))
+    dims = {name: each[0] for name, each in choices.sizes.items()}
     order = (*names[start:], *names[:start])
     for name in order:
-        sizes = choices.sizes[name]
-        most = max(bisect_right(sizes, budget, key=lambda size: _cost(choices, {**dims, name: size})), 1)
-        full = name == order[-1] and pick(f"{attempt}full", FULL)
-        dims[name] = (
-            pick(f"{attempt}near {name}", sizes[max(most - NEAR, 0) : most])
-            if full
-            else pick(f"{attempt}{name}", sizes[:most])
-        )
-        if sizes[0] > choices.least.get(name, sizes[0]) and pick(f"{attempt}least {name}", EMPTY):
+        listed = choices.sizes[name]
+        most = max(bisect_right(listed, budget, key=lambda size: _cost(choices, {**dims, name: size})), 1)
+        full = name == order[-1] and (budget == max(BUDGETS) or drawn("full", FULL))
+        index = drawn(f"near {name}" if full else name, tuple(range(max(most - NEAR, 0) if full else 0, most)))
+        dims[name] = listed[index]
+        if index and name in choices.ranges and drawn(f"between {name}", BETWEEN):
+            # Any size at all, from the one before: what only listed sizes show can be avoided by who knows the list.
+            dims[name] -= derive(seed, name, attempt) % max(listed[index] - listed[index - 1], 1)
+        if listed[0] > choices.least.get(name, listed[0]) and drawn(f"least {name}", EMPTY):
             dims[name] = choices.least[name]
-    if len(order) > 1 and pick(f"{attempt}square", SQUARE):
-        both = pick(f"{attempt}pair", tuple(combinations(names, 2)))
+    if len(order) > 1 and drawn("square", SQUARE):
+        both = drawn("pair", tuple(combinations(names, 2)))
         side = min(dims[name] for name in both)
         dims.update({name: side for name in both if side in task.fuzz.get(name, ())})
     return dims
 
 
 def _cost(choices: Choices, dims: Mapping[str, int]) -> int:
-    """Elements of all arguments, or the work where that is more."""
+    """Elements of all arguments, or the work where that is more; nothing is free of cost because a dimension is 0."""
+    filled = {name: max(size, 1) for name, size in dims.items()}
     volumes = choices.volumes.items()
-    elements = sum(count * math.prod(max(extent(dims), 0) for extent in extents) for extents, count in volumes)
-    return max(elements, math.prod(dims.values()) // WORK)
+    try:
+        elements = sum(count * math.prod(max(extent(filled), 0) for extent in extents) for extents, count in volumes)
+    except ExpressionError:  # a division by zero: `fits` tells what that means
+        elements = 0
+    return max(elements, math.prod(filled.values()) // WORK)
 
 
 def fits(task: Task, dims: Mapping[str, int]) -> bool:
-    """Whether the task's own condition holds, and no argument has a negative extent."""
-    if task.where is not None and not Expression(task.where)(dims):
+    """Whether the task's own condition holds, and every argument has a shape."""
+    try:
+        if task.where is not None and not Expression(task.where)(dims):
+            return False
+        present = (
+            each
+            for each in task.tensors
+            if not (isinstance(each, Param) and each.present and not Expression(each.present)(dims))
+        )
+        return all(extent(dims) >= 0 for each in present for extent in shape(each.shape))
+    except ExpressionError:
         return False
-    present = (
-        each
-        for each in task.tensors
-        if not (isinstance(each, Param) and each.present and not Expression(each.present)(dims))
-    )
-    return all(extent(dims) >= 0 for each in present for extent in shape(each.shape))

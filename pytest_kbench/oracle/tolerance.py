@@ -34,6 +34,7 @@ _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an inter
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
+_LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
 _COARSER: Final = 2.0  # times the distance of a coarser precision that a task allows
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
 
@@ -100,6 +101,7 @@ def bound(
     indeterminate: bool = False,
     telling: bool = False,
     coarse: Tensor | None = None,
+    vast: bool = False,
 ) -> Bound:
     """The bound of one output, by the three-way rule.
 
@@ -135,6 +137,9 @@ def bound(
     `coarse` is golden once more with some of its work done in a coarser precision that the task allows: twice its
     distance from golden, as the maximum over the neighbours, is allowed on top.
 
+    `vast` says that inputs are so large that intermediates may overflow. Where eager is finite then, but has lost every
+    digit of a row (1 / inf = 0), anything may stand there, as where eager is not finite.
+
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
     and what is pooled with it, may be anything.
@@ -153,9 +158,9 @@ def bound(
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
         made = Bound(_fixed(magnitude, tolerance.fixed), None)
         reach = reach if bool(eager.isfinite().all()) else math.nan
-    if reach * _room(eager.dtype, terms) <= torch.finfo(eager.dtype).max:
+    if reach * _room(eager.dtype, terms) <= torch.finfo(eager.dtype).max and not vast:
         return made
-    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse)
+    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast)
 
 
 def _room(dtype: torch.dtype, terms: int | None) -> float:
@@ -277,6 +282,7 @@ def _with_patterns(
     indeterminate: bool,
     telling: bool,
     coarse: Tensor | None,
+    vast: bool,
 ) -> Bound:
     """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
 
@@ -317,6 +323,11 @@ def _with_patterns(
     accepts = torch.where(beyond, infinity, golden_kind) | eager_kind
     accepts = accepts | torch.where(near, infinity, none) | torch.where(crowded, none + (ANYTHING ^ FINITE), none)
     free = lost
+    if vast and tolerance.fixed is None:
+        error, size = (wide - centre).abs(), centre.abs()
+        if golden.dim():
+            error, size = error.amax(-1, keepdim=True), size.amax(-1, keepdim=True)
+        free = free | (error > _LOST * size)
     if indeterminate:
         free = free | (_spread(_pool(golden.isnan().to(torch.float64)), torch.zeros_like(golden)) > 0.0)
         if golden.dim():

@@ -51,13 +51,15 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, strict=True)
     free = _has_infinities_alone(question.arguments)
     telling = all(plan in CONTINUOUS for _, plan in call.plans)
+    vast = any(plan in VAST for _, plan in call.plans)
     bounds = tuple(
-        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling, coarse=rough)
+        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling, coarse=rough, vast=vast)
         for golden, eager, shaken, terms, rough in made
     )
     return Truth(found.golden, bounds)
 
 
+VAST = ("huge", "extreme")  # value plans whose squares overflow
 CONTINUOUS = (
     "normal",
     "wide",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..candidate import escaped
 from ..options import CHECKS
-from ..record import Reason, Record
+from ..record import Record
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -63,9 +63,10 @@ def _verdict(records: Sequence[Record]) -> str:
         first = next(record for record in records)
         return f"skipped: {first.reason}"
     limits = takes(records)
-    refused = sum("refuses" in record.facts for record in records)
+    refused = sum(int(record.facts.get("refused", 1)) for record in records if "refuses" in record.facts)
     told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
-    return ", ".join([*told, *_differing(records), *_partly(records)])
+    drawn = [f"fuzzed in {record.facts['drawn']}" for record in records if "drawn" in record.facts]
+    return ", ".join([*told, *drawn, *_differing(records), *_partly(records)])
 
 
 def _differing(records: Sequence[Record]) -> list[str]:
@@ -83,10 +84,7 @@ def _partly(records: Sequence[Record]) -> list[str]:
 
 def takes(records: Sequence[Record]) -> str:
     """What a candidate cleanly refused, in words: `dense only`, `not float16`."""
-    unsupported = [record for record in records if record.reason is Reason.UNSUPPORTED]
-    refused = dict.fromkeys(
-        name for record in unsupported for name in record.facts.get("refuses", "").split(",") if name
-    )
+    refused = dict.fromkeys(name for record in records for name in record.facts.get("refuses", "").split(",") if name)
     tried = {layout for record in records for layout in _layouts(record.case or "") if layout in STRIDED}
     if tried and tried <= set(refused):
         return ", ".join(["dense only", *(f"not {each}" for each in refused if each not in tried)])

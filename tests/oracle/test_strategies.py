@@ -111,6 +111,70 @@ def test_one_case_in_three_has_several_calls_and_none_repeats_the_values_of_the_
     assert {(False, False, False), (True, False, False), (False, True, False), (False, False, True)} <= set(changes)
 
 
+def test_choices_in_any_order_are_drawn_and_nothing_grows_beside_a_choice_of_zero():
+    def op(x):
+        return x
+
+    ranges = dict(n="4|0|2", m="1..2000000")
+    task = Task(op, args=[Tensor("x", "n m")], shapes={"a": dict(n=2, m=3)}, fuzz=ranges)
+    calls = [call for case in drawn(task, 300) for call in case.calls]
+    assert {dict(call.dims)["n"] for call in calls} == {0, 2, 4}
+    assert max(elements(task, call.dims) for call in calls) <= max(strategies.BUDGETS)
+
+
+@pytest.mark.parametrize("high", ["99999999999999999999", "4000000000"])
+def test_a_range_without_end_costs_no_more_than_the_largest_budget(high):
+    def op(x):
+        return x
+
+    ranges = dict(n=f"1..{high}", m="1..10")
+    task = Task(op, args=[Tensor("x", "n m")], shapes={"a": dict(n=2, m=3)}, fuzz=ranges)
+    calls = [call for case in drawn(task, 100) for call in case.calls]
+    assert 1 << 16 < max(elements(task, call.dims) for call in calls) <= max(strategies.BUDGETS)
+
+
+def test_where_even_the_least_size_is_too_large_the_smallest_named_shape_is_drawn():
+    def op(x):
+        return x
+
+    shapes = {"a": dict(n=100_000_000, m=1), "b": dict(n=100_000_001, m=1)}
+    task = Task(op, args=[Tensor("x", "n m")], shapes=shapes, fuzz=dict(n="100000000..200000000", m="1..10"))
+    assert {call.dims for case in drawn(task, 20) for call in case.calls} == {tuple(shapes["a"].items())}
+
+
+def test_an_empty_dimension_makes_nothing_free_of_cost():
+    def matmul(x, y):
+        return x @ y
+
+    ranges = dict(m="0..60000", k="0..64", n="0..60000")
+    args = [Tensor("x", "m k"), Tensor("y", "k n")]
+    task = Task(matmul, args=args, shapes={"a": dict(m=2, k=3, n=4)}, fuzz=ranges)
+    calls = [dict(call.dims) for case in drawn(task, 600) for call in case.calls]
+    assert any(dims["k"] == 0 for dims in calls)
+    assert max(dims["m"] * dims["n"] for dims in calls) <= strategies.WORK * max(strategies.BUDGETS)
+
+
+def test_any_size_may_be_drawn_not_only_those_that_are_worth_trying():
+    task, _ = native.load(HERE.parent / "tasks" / "softmax.py")
+    listed = set(strategies.sizes(task, "columns"))
+    columns = {dict(call.dims)["columns"] for case in drawn(task, 600) for call in case.calls}
+    assert len(columns - listed) > 60
+    assert columns & set(range(18, 31))
+
+
+def test_a_condition_or_a_shape_that_divides_by_zero_does_not_fit():
+    def op(x):
+        return x
+
+    shapes = {"a": dict(a=2, b=4)}
+    ranges = dict(a="0..40", b="0..40")
+    for shape_text, where in (("a b", "b % a == 0"), ("a//b a", None)):
+        task = Task(op, args=[Tensor("x", shape_text)], shapes=shapes, fuzz=ranges, where=where)
+        for case in drawn(task, 100):
+            for call in case.calls:
+                draw(task, call)
+
+
 def test_without_ranges_whole_named_shapes_are_drawn():
     def op(x, y):
         return x

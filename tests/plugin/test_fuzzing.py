@@ -135,6 +135,25 @@ def test_a_profile_says_how_many_examples(fuzzed, profile, examples):
     result.stdout.re_match_lines([rf"twice +right.py +ok +{examples} +passed"])
 
 
+def test_a_profile_that_is_none_of_ours_is_a_usage_error(fuzzed):
+    result = fuzzed.grade("--hypothesis-profile=kbench-fast")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --hypothesis-profile=kbench-fast: ours are kbench, kbench-ci, kbench-deep"])
+
+
+def test_a_condition_that_hardly_any_shape_keeps_is_told(fuzzed):
+    text = TASK.replace(
+        'fuzz=dict(rows="0..64"', 'where="rows * 1009 == columns * 1013",\n    fuzz=dict(rows="1..4000"'
+    )
+    text = text.replace('columns="0..512"', 'columns="1..4000"').replace(
+        "rows=3, columns=65", "rows=1013, columns=1009"
+    )
+    fuzzed.write("tasks/twice.py", text)
+    fuzzed.candidates("right.py")
+    result = fuzzed.grade(FUZZ, "--kbench-examples=5")
+    result.stdout.re_match_lines([r"twice +right.py +ok +5 +passed, fuzzed in named shapes alone: .*"])
+
+
 def test_the_option_outweighs_the_profile(fuzzed):
     fuzzed.candidates("right.py")
     result = fuzzed.grade(FUZZ, "--hypothesis-profile=kbench-deep", "--kbench-examples=7")
