@@ -186,6 +186,11 @@ class Bench:
         return prepare(self.candidate, entry_points, self.sandbox, self.store, self.limits, seconds, self.sanitizer)
 
     @property
+    def compiles(self) -> bool:
+        """Whether the candidate's source names a compiler, so that calls may take longer."""
+        return isinstance(self._program, Program) and self._program.compiles
+
+    @property
     def facts(self) -> dict[str, str]:
         """What the candidate's build has to tell."""
         return dict(self._program.facts) if isinstance(self._program, Program) else {}

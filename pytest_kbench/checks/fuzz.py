@@ -34,7 +34,8 @@ from .examine import examine
 SHRINK_SECONDS = 5.0  # for making a failure small
 SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
-PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together, above a millisecond each
+SLOW_START, SELDOM = 0.5, 8  # where a first call takes so many seconds, so many times as many examples do
+PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together
 # Such a failure is no answer to a case: there is nothing to try again.
 NO_CASE = (Reason.BINDING, Reason.COMPILE, Reason.LOAD, Reason.DEVICE, Reason.ENVIRONMENT, Reason.INTERNAL)
 # These are the task's own, or cost as much at each try: they are not made smaller.
@@ -95,6 +96,7 @@ class Search:
         self._refused: Counter[str] = Counter()
         self._dims: set[tuple[tuple[str, int], ...]] = set()
         self._waited = 0.0
+        self._next_child = 0
         self._first: Record | None = None  # the failure as it was first seen, which holds in a new child
         self._known: dict[str, Record] = {}  # what has been judged since
         self._until = 0.0
@@ -134,6 +136,21 @@ class Search:
             facts["drawn"] = "named shapes alone: nearly nothing in fuzz= keeps the condition where="
         return replace(self._record("passed", None, facts.get("drawn", "")), facts=facts)
 
+    @property
+    def _most_seconds(self) -> float:
+        """How long all calls may take; who compiles may do so for every shape."""
+        settings = self.bench.settings
+        return PATIENCE * settings.timeout + (settings.build_timeout if self.bench.compiles else 0.0)
+
+    def _too_slow(self) -> Record:
+        """A failure; but who compiles is judged by what was tried until then, which is told."""
+        told = f"its calls took {self._waited:.0f} s for {self.examples} examples"
+        if not self.bench.compiles:
+            text = explain_failure(Reason.TIMEOUT, f"{told}; --kbench-timeout allows more")
+            return self._record("failed", Reason.TIMEOUT, text)
+        found = self.passed()
+        return replace(found, facts={**found.facts, "ended": f"{told}, so it ended there"})
+
     def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
         return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
 
@@ -159,17 +176,20 @@ class Search:
         """The record of an example; `None` for a new one when there is no time left to shrink."""
         text = str(case)
         if self._first is None:
-            if self.examples % RENEWED == 0:
+            anew = self.examples >= self._next_child
+            if anew:
                 self.bench.renew()  # what comes first in a process may decide what the others get
             record = self._examined(case)
             self.examples += 1
+            waited = record.seconds.get("wait", 0.0)
+            if anew:
+                self._next_child = self.examples + RENEWED * (1 if waited < SLOW_START else SELDOM)
             self._dims.update(call.dims for call in case.calls)
             if record.status == "skipped":
                 self._refused[record.facts.get("refuses", "")] += 1
-            self._waited += record.seconds.get("wait", 0.0)
-            if self._waited > PATIENCE * self.bench.settings.timeout:
-                told = f"its calls took {self._waited:.0f} s for {self.examples} examples; --kbench-timeout allows more"
-                raise Stop(self._record("failed", Reason.TIMEOUT, explain_failure(Reason.TIMEOUT, told)))
+            self._waited += waited
+            if record.status != "failed" and self._waited > self._most_seconds:
+                raise Stop(self._too_slow())
         elif (known := self._known.get(text)) is not None:
             return known
         elif time.monotonic() > self._until:

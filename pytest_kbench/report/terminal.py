@@ -66,6 +66,7 @@ def _verdict(records: Sequence[Record]) -> str:
     refused = sum(int(record.facts.get("refused", 1)) for record in records if "refuses" in record.facts)
     told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
     drawn = [f"fuzzed in {record.facts['drawn']}" for record in records if "drawn" in record.facts]
+    drawn += [f"fuzzing: {record.facts['ended']}" for record in records if "ended" in record.facts]
     return ", ".join([*told, *drawn, *_differing(records), *_partly(records)])
 
 
