@@ -45,6 +45,8 @@ def downgrade(bench: Bench, calls: tuple[Call, ...] | None = None) -> Record | N
 
 
 def _downgrade(bench: Bench, calls: tuple[Call, ...]) -> Record | None:
+    if calls:
+        bench.renew()  # what the search left in the process has no say in it
     found = [each for each in takewhile(bool, (_like(bench, call) for call in calls)) if each is not None]
     if not found or len(found) < len(calls) or len({name for name, _ in found}) > 1:
         return None
