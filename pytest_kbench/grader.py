@@ -193,8 +193,9 @@ def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike
     patience = Patience(bench.settings.max_failures)
     for name in checks:
         module = CHECK_MODULES[name]
-        own = module.cases(bench.task, bench.settings)  # none, of a check that is not asked for
-        for named in own if cases is None or name == "build" or not own else map(_named, cases):
+        own = module.cases(bench.task, bench.settings)
+        asked = bool(own) or len(checks) == 1  # a check without cases of its own is none that was asked for
+        for named in own if cases is None or name == "build" or not asked else map(_named, cases):
             record = module.check(bench, named)
             yield record
             if patience.lost(record):

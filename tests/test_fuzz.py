@@ -21,6 +21,11 @@ def grader():
         yield grader
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 60.0)  # enough on a busy machine, too
+
+
 @pytest.fixture
 def candidate(tmp_path):
     def write(text: str, name: str = "mine.py") -> Path:
@@ -139,7 +144,7 @@ def test_who_hangs_is_not_tried_again(grader, candidate):
     path = candidate(ROWS.format(change="while x.shape[-1] > 20: pass"))
     record = searched(grader, TASKS / "softmax.py", path, timeout=0.5)
     assert record.reason is Reason.TIMEOUT
-    assert record.seconds["total"] < 6.0
+    assert record.seconds["total"] < 20.0
 
 
 HANGS_AT_THE_SIXTH = """
