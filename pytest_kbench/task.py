@@ -88,11 +88,14 @@ class Task:
     - `precision` — `"strict"`, or `"tf32"` where products may be that coarse; `fast_math` — whether functions may be
       approximate, to a relative error of 2^-11.
 
+    - `flops` — operations of one call, an expression over dimensions, where their product, which bounds what fuzzing
+      draws, is far from it.
+
     Declared now, for checks that are still to come:
 
     - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
     - `ties` — `"mask"` where near-ties of a max are not judged.
-    - `flops`, `bytes` — expressions over dimensions where counting cannot see them; `baselines` — further named arms.
+    - `bytes` — an expression over dimensions where counting cannot see them; `baselines` — further named arms.
     - `library` — whether vendor library calls are fine.
 
     `digest` is a hash of the declaration, its functions' sources and its file (64 hex digits); `tensors` are the tensor

@@ -83,4 +83,5 @@ task = Task(
     # A block that rounds to a half type between its convolutions, but not where the reference does, may err where the
     # reference happens not to: most of what ReLU leaves of a channel is zero, which says nothing of errors.
     tolerance=dict(elementwise=16.0),
+    flops="2 * n * planes * 9 * (cin + planes) * h * w",
 )

@@ -35,6 +35,7 @@ SHRINK_SECONDS = 5.0  # for making a failure small
 SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
 SLOW_START, SELDOM = 0.5, 8  # where a first call takes so many seconds, so many times as many examples do
+MOST_REFERENCE = 120.0  # seconds that the task itself may take in a search
 PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together
 # Such a failure is no answer to a case: there is nothing to try again.
 NO_CASE = (Reason.BINDING, Reason.COMPILE, Reason.LOAD, Reason.DEVICE, Reason.ENVIRONMENT, Reason.INTERNAL)
@@ -96,6 +97,7 @@ class Search:
         self._refused: Counter[str] = Counter()
         self._dims: set[tuple[tuple[str, int], ...]] = set()
         self._waited = 0.0
+        self._asked = 0.0
         self._next_child = 0
         self._first: Record | None = None  # the failure as it was first seen, which holds in a new child
         self._known: dict[str, Record] = {}  # what has been judged since
@@ -188,6 +190,11 @@ class Search:
             if record.status == "skipped":
                 self._refused[record.facts.get("refuses", "")] += 1
             self._waited += waited
+            self._asked += record.seconds.get("inputs", 0.0) + record.seconds.get("reference", 0.0)
+            if record.status != "failed" and self._asked > MOST_REFERENCE:
+                told = f"the reference took {self._asked:.0f} s for {self.examples} examples, so it ended there"
+                found = self.passed()
+                raise Stop(replace(found, facts={**found.facts, "ended": told}))
             if record.status != "failed" and self._waited > self._most_seconds:
                 raise Stop(self._too_slow())
         elif (known := self._known.get(text)) is not None:

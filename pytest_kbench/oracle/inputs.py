@@ -311,8 +311,8 @@ def _huge(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator)
 
 
 def _sorted(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-    """Ascending along the last dimension: the largest element comes last."""
-    values = _normal(size, generator)
+    """Positive, ascending along the last dimension: the largest element comes last, and no partial sum cancels."""
+    values = _normal(size, generator).abs_()
     return values.sort(-1).values if size else values
 
 

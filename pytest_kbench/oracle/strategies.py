@@ -65,6 +65,7 @@ class Choices:
     """All that can be drawn for a task; the first of each is the plainest."""
 
     sizes: Mapping[str, tuple[int, ...]]  # per dimension, ascending, > 0 if possible; empty: only named shapes
+    flops: Expression | None  # of one call, where the task declares them
     least: Mapping[str, int]  # per dimension that may vary
     ranges: frozenset[str]  # dimensions of which every size between two others is allowed
     volumes: Mapping[tuple[Expression, ...], int]  # shapes of arguments, and how many have each
@@ -102,6 +103,7 @@ def _choices(task: Task, device: str) -> Choices:
     return Choices(
         sizes={name: sizes(task, name) for name in task.dimensions} if task.fuzz else {},
         volumes=Counter(shape(each.shape) for each in task.tensors),
+        flops=None if task.flops is None else Expression(task.flops),
         least={name: each.low for name, each in task.fuzz.items()},
         ranges=frozenset(name for name, each in task.fuzz.items() if not each.choices),
         shapes=tuple(shapes),
@@ -231,7 +233,7 @@ def _within(pick: Picks, task: Task, choices: Choices, attempt: int, seed: int) 
     for name in order:
         listed = choices.sizes[name]
         most = max(bisect_right(listed, budget, key=lambda size: _cost(choices, {**dims, name: size})), 1)
-        full = name == order[-1] and (budget == max(BUDGETS) or drawn("full", FULL))
+        full = name == order[-1] and drawn("full", FULL)
         index = drawn(f"near {name}" if full else name, tuple(range(max(most - NEAR, 0) if full else 0, most)))
         dims[name] = listed[index]
         if index and name in choices.ranges and drawn(f"between {name}", BETWEEN):
@@ -254,7 +256,8 @@ def _cost(choices: Choices, dims: Mapping[str, int]) -> int:
         elements = sum(count * math.prod(max(extent(filled), 0) for extent in extents) for extents, count in volumes)
     except ExpressionError:  # a division by zero: `fits` tells what that means
         elements = 0
-    return max(elements, math.prod(filled.values()) // WORK)
+    work = math.prod(filled.values()) if choices.flops is None else max(choices.flops(filled), 0) // 2
+    return max(elements, work // WORK)
 
 
 def fits(task: Task, dims: Mapping[str, int]) -> bool:
