@@ -77,7 +77,7 @@ class Runtime:
     """A sanitizer's runtime: a library of the compiler's that must be loaded into a process before all others."""
 
     sanitizer: Sanitizer
-    library: Path
+    file: Path
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def command(runtime: Runtime, program: Sequence[str]) -> list[str]:
 
     A runtime looks for C++'s own functions when it starts, long before torch brings their library.
     """
-    preloaded = ":".join(map(str, (runtime.library, *_loaded("libstdc++.so"))))
+    preloaded = ":".join(map(str, (runtime.file, *_loaded("libstdc++.so"))))
     return [sys.executable, "-I", "-S", "-c", _LAUNCH, preloaded, *program]
 
 

@@ -97,8 +97,8 @@ def test_what_does_not_compile_is_told_without_a_sanitizer(
 def test_the_runtime_is_a_file_of_the_compilers(sanitizer: Sanitizer) -> None:
     found = sanitized.runtime(sanitizer)
     assert found.sanitizer == sanitizer
-    assert found.library.is_file()
-    assert found.library.name.startswith(LIBRARIES[sanitizer])
+    assert found.file.is_file()
+    assert found.file.name.startswith(LIBRARIES[sanitizer])
 
 
 def test_a_compiler_without_the_runtime_is_named_with_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 """Registers an operator with torch and calls it through the dispatcher."""
 
 import torch
+from torch import library
 
 
-@torch.library.custom_op("honest::relu", mutates_args=())
+@library.custom_op("honest::relu", mutates_args=())
 def _relu(x: torch.Tensor) -> torch.Tensor:
     return torch.clamp_min(x, 0)
 
