@@ -187,6 +187,22 @@ def test_calls_that_take_too_long_together_end_the_search(grader, candidate):
     assert "--kbench-timeout allows more" in record.message
 
 
+def test_who_names_a_compiler_is_judged_by_what_there_is_time_for_and_that_is_told(grader, candidate):
+    path = candidate(ROWS.format(change="import time; time.sleep(0.1); torch.compile"))
+    record = searched(grader, TASKS / "softmax.py", path, timeout=0.5, build_timeout=1.0)
+    assert record.status == "passed", record.message
+    assert 5 < int(record.facts["examples"]) < 200
+    assert record.facts["ended"].startswith("its calls took ")
+
+
+def test_a_reference_that_takes_long_ends_the_search_and_that_is_told(grader, candidate, monkeypatch):
+    monkeypatch.setattr(fuzz, "MOST_REFERENCE", 0.0)
+    record = searched(grader, TASKS / "softmax.py", candidate(ROWS.format(change="")))
+    assert record.status == "passed"
+    assert int(record.facts["examples"]) < 200
+    assert record.facts["ended"].startswith("the reference took ")
+
+
 def test_who_crashes_is_replaced_and_the_case_is_small(grader, candidate):
     path = candidate(ROWS.format(change="import os; x.shape[0] > 2 and os.abort()"))
     record = searched(grader, TASKS / "softmax.py", path)

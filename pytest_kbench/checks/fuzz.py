@@ -146,12 +146,16 @@ class Search:
 
     def _too_slow(self) -> Record:
         """A failure; but who compiles is judged by what was tried until then, which is told."""
-        told = f"its calls took {self._waited:.0f} s for {self.examples} examples"
-        if not self.bench.compiles:
-            text = explain_failure(Reason.TIMEOUT, f"{told}; --kbench-timeout allows more")
-            return self._record("failed", Reason.TIMEOUT, text)
+        told = f"its calls took {self._waited:.0f} s"
+        if self.bench.compiles:
+            return self._ended(told)
+        text = f"{told} for {self.examples} examples; --kbench-timeout allows more"
+        return self._record("failed", Reason.TIMEOUT, explain_failure(Reason.TIMEOUT, text))
+
+    def _ended(self, why: str) -> Record:
+        """The record of a search that found nothing and had no more time."""
         found = self.passed()
-        return replace(found, facts={**found.facts, "ended": f"{told}, so it ended there"})
+        return replace(found, facts={**found.facts, "ended": f"{why} for {self.examples} examples, so it ended there"})
 
     def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
         return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
@@ -192,9 +196,7 @@ class Search:
             self._waited += waited
             self._asked += record.seconds.get("inputs", 0.0) + record.seconds.get("reference", 0.0)
             if record.status != "failed" and self._asked > MOST_REFERENCE:
-                told = f"the reference took {self._asked:.0f} s for {self.examples} examples, so it ended there"
-                found = self.passed()
-                raise Stop(replace(found, facts={**found.facts, "ended": told}))
+                raise Stop(self._ended(f"the reference took {self._asked:.0f} s"))
             if record.status != "failed" and self._waited > self._most_seconds:
                 raise Stop(self._too_slow())
         elif (known := self._known.get(text)) is not None:

@@ -31,6 +31,17 @@ def test_nothing_overflows_far_from_the_range_in_a_wider_dtype_or_without_a_sum(
     assert not accepted(actual, 3e4, terms=1)
 
 
+@pytest.mark.parametrize(("vast", "row"), [(True, 0), (True, 1), (False, 0)])
+def test_where_inputs_are_huge_anything_may_stand_in_a_row_that_eager_lost_and_nowhere_else(vast, row):
+    truth = torch.ones(2, 64, dtype=torch.float64)
+    eager = truth.float()
+    eager[0] = 0.0  # 1 / inf
+    made = bound(truth, eager, truth, Tolerance(), terms=64, vast=vast)
+    answer = truth.float()
+    answer[row, 3] = math.nan
+    assert compare(answer, truth, made, output=0).ok == (vast and row == 0)
+
+
 def test_a_finite_value_near_the_range_is_judged():
     assert not accepted(2e4, 3e4)
     assert accepted(3e4, 3e4)

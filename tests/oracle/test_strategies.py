@@ -154,6 +154,16 @@ def test_an_empty_dimension_makes_nothing_free_of_cost():
     assert max(dims["m"] * dims["n"] for dims in calls) <= strategies.WORK * max(strategies.BUDGETS)
 
 
+def test_declared_flops_bound_a_call_where_the_product_of_dimensions_does_not():
+    def op(x):
+        return x
+
+    fields = dict(args=[Tensor("x", "n m")], shapes={"a": dict(n=2, m=3)}, fuzz=dict(n="1..4096", m="1..4096"))
+    task = Task(op, flops="2 * n * n * n * m", **fields)
+    work = [dict(call.dims)["n"] ** 3 * dict(call.dims)["m"] for case in drawn(task, 300) for call in case.calls]
+    assert 1 << 16 < max(work) <= strategies.WORK * max(strategies.BUDGETS)
+
+
 def test_any_size_may_be_drawn_not_only_those_that_are_worth_trying():
     task, _ = native.load(HERE.parent / "tasks" / "softmax.py")
     listed = set(strategies.sizes(task, "columns"))
