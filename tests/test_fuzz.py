@@ -259,6 +259,17 @@ def test_a_wrong_factor_or_a_wrong_place_is_no_precision(grader, candidate, chan
     assert record.reason in (Reason.WRONG, Reason.NONFINITE)
 
 
+def test_the_line_of_a_wrong_bfloat16_call_fails_as_it_did(grader, candidate):
+    source = "def matmul(x, w):\n    return x @ w if x.dtype.itemsize == 4 else (x @ w) * 1.5\n"
+    task = Task(matmul, dtypes=["float32", "bfloat16"], **MATMUL)
+    path = candidate(source)
+    found = searched(grader, task, path)
+    assert found.reason is Reason.WRONG
+    assert "dtype(bfloat16)" in found.case
+    (again,) = grader.grade(task, path, checks=["fuzz"], cases=[found.case]).records
+    assert again.reason is Reason.WRONG
+
+
 def test_tf32_is_fine_where_the_task_allows_it(grader, candidate):
     source = """
 import torch

@@ -12,9 +12,8 @@ from itertools import takewhile
 
 import torch
 
-from ..argument import Tensor
 from ..case import Call, Case, CaseError
-from ..oracle.coverage import derive, fixed_cases
+from ..oracle.coverage import derive, repeats
 from ..oracle.golden import ReferenceFailed, coarser
 from ..oracle.inputs import InputsFailed
 from ..oracle.message import explain_failure
@@ -22,12 +21,10 @@ from ..oracle.precision import DOWNGRADES, allowed, like_rounding, relative_erro
 from ..record import Reason, Record
 from ..sandbox.host import Failure, Returned
 from ..task import Task
-from ..values import Masks
 from .bench import Answer, Bench
 from .examine import outputs_of
 
 CALLS = 3  # that must all say the same
-LARGEST = 1 << 23  # product of a call's dimensions
 APART = 8.0  # times eager's error: how coarse a precision must be to be told from eager
 LIKE = (0.5, 3.0)  # of a precision's error: what is as coarse as that
 WORSE = 4.0  # times eager's error: what is not eager's own precision
@@ -38,15 +35,16 @@ def downgrade(bench: Bench, calls: tuple[Call, ...] | None = None) -> Record | N
 
     `calls`, all of one dtype, are those to look at; without them, plain ones in every dtype.
     """
-    for each in [_plain(bench, dtype) for dtype in bench.task.dtypes] if calls is None else [calls]:
+    for each in _plain(bench) if calls is None else [calls]:
         if (record := _downgrade(bench, each)) is not None:
             return record
     return None
 
 
 def _downgrade(bench: Bench, calls: tuple[Call, ...]) -> Record | None:
-    if calls:
-        bench.renew()  # what the search left in the process has no say in it
+    if bench.task.fast_math or calls[0].dtype not in DOWNGRADES:
+        return None
+    bench.renew()  # what the search left in the process has no say in it
     found = [each for each in takewhile(bool, (_like(bench, call) for call in calls)) if each is not None]
     if not found or len(found) < len(calls) or len({name for name, _ in found}) > 1:
         return None
@@ -59,20 +57,14 @@ def _downgrade(bench: Bench, calls: tuple[Call, ...]) -> Record | None:
     return Record(task, candidate, "fuzz", "failed", Reason.PRECISION, message, case, facts=facts)
 
 
-def _plain(bench: Bench, dtype: str) -> tuple[Call, ...]:
-    """Plain calls of the largest named shape that is not enormous, with values that this run alone has."""
+def _plain(bench: Bench) -> list[tuple[Call, ...]]:
+    """Per dtype some calls of the determinism check's shape, with values that this run alone has."""
     task, settings = bench.task, bench.settings
-    by_dims = {named.case.calls[0].dims: named.case.calls[0] for named in fixed_cases(task, settings.device, 0)}
-    sizes = {dims: math.prod(size for _, size in dims) for dims in by_dims}
-    fitting = [dims for dims, size in sizes.items() if 0 < size <= LARGEST]
-    if dtype not in DOWNGRADES or task.fast_math or not fitting:
-        return ()
-    call = by_dims[max(fitting, key=sizes.__getitem__)]
-    masks = {each.name for each in task.tensors if isinstance(each, Tensor) and isinstance(each.values, Masks)}
-    plans = tuple(pair for pair in call.plans if pair[0] in masks)
-    plain = replace(call, dtype=dtype, layouts=(), plans=plans, absent=())
-    seeds = (derive(settings.seed, task.name, "precision", dtype, index) for index in range(CALLS))
-    return tuple(replace(plain, seed=seed) for seed in seeds)
+    return [
+        tuple(replace(call, seed=derive(call.seed, "precision", index)) for index in range(CALLS))
+        for named in repeats(task, settings.device, settings.seed)
+        for call in named.case.calls
+    ]
 
 
 def _like(bench: Bench, call: Call) -> tuple[str, float] | None:

@@ -59,7 +59,7 @@ def check(bench: Bench, named: NamedCase) -> Record:
     found = search.run() or search.passed()
     if found.reason in (None, Reason.WRONG):
         found = downgrade(bench) or found
-    if found.status == "failed" and found.reason is not Reason.PRECISION:
+    if found.case is not None and found.reason is not Reason.PRECISION:
         where = f"found by example {search.examples} of {bench.settings.examples}"
         found = replace(found, message=f"{found.message}\n{where}")
     told = {**found.facts, "examples": str(search.examples)}

@@ -213,7 +213,6 @@ def _of(row: Row, kind: str) -> list[tuple[str, Any]]:
 
 
 def _call(task: Task, row: Row) -> Call:
-    masks = {each.name for each in task.tensors if isinstance(each, Tensor) and isinstance(each.values, Masks)}
     return Call(
         dims=tuple(task.shapes[row[SHAPE]].items()),
         dtype=row[DTYPE],
@@ -221,7 +220,7 @@ def _call(task: Task, row: Row) -> Call:
         scalars=tuple(_of(row, "scalar")),
         absent=tuple(name for name, present in _of(row, "present") if not present),
         layouts=tuple((name, layout) for name, layout in _of(row, "layout") if layout != "dense"),
-        plans=tuple((name, plan) for name, plan in _of(row, "plan") if plan != "normal" or name in masks),
+        plans=tuple((name, plan) for name, plan in _of(row, "plan") if plan != "normal"),
     )
 
 

@@ -77,7 +77,6 @@ class Choices:
     layouts: tuple[tuple[str, tuple[str, ...]], ...]
     param_layouts: tuple[tuple[str, tuple[str, ...]], ...]
     plans: tuple[tuple[str, tuple[str, ...]], ...]
-    masks: frozenset[str]  # arguments whose plan is always written
 
 
 def _choices(task: Task, device: str) -> Choices:
@@ -88,14 +87,12 @@ def _choices(task: Task, device: str) -> Choices:
     bounded = tuple(plan for plan in PLANS if plan not in UNBOUNDED and plan != "normal")
     plans = (*bounded, *(UNBOUNDED if task.nan == "propagate" else ()))
     kinds: list[tuple[str, tuple[str, ...]]] = []
-    masks = []
     layouts: dict[type, list[tuple[str, tuple[str, ...]]]] = {Tensor: [], Param: []}
     for each in task.tensors:
         others = tuple(layout for layout in LAYOUTS if layout != "dense" and takes_layout(task, each, layout))
         layouts[type(each)].append((each.name, ("dense",) * PLAIN + others))
         if isinstance(each, Tensor) and isinstance(each.values, Masks):
             kinds.append((each.name, each.values.kinds))
-            masks.append(each.name)
         elif isinstance(each, Tensor) and isinstance(each.values, Integers) and task.inputs is None:
             kinds.append((each.name, ("normal",) * PLAIN + (EDGES,)))
         elif isinstance(each, Tensor) and takes_plans(task, each):
@@ -114,7 +111,6 @@ def _choices(task: Task, device: str) -> Choices:
         layouts=tuple(layouts[Tensor]),
         param_layouts=tuple(layouts[Param]),
         plans=tuple(kinds),
-        masks=frozenset(masks),
     )
 
 
@@ -179,7 +175,7 @@ def _call(pick: Picks, task: Task, choices: Choices, seed: int) -> Call:
         scalars=tuple((name, pick(name, values)) for name, values in choices.scalars),
         absent=tuple(name for name in choices.optional if pick(name, (False, True))),
         layouts=tuple((name, layout) for name, layout in layouts if layout != "dense"),
-        plans=tuple((name, plan) for name, plan in plans if plan != "normal" or name in choices.masks),
+        plans=tuple((name, plan) for name, plan in plans if plan != "normal"),
         seed=seed,
     )
 
