@@ -130,8 +130,8 @@ def _values(config: pytest.Config) -> dict[str, Any]:
     seed = getattr(config, "workerinput", {}).get("kbench_seed")  # the controller's, under xdist
     if seed is not None:
         values.setdefault("seed", int(seed, 16))
-    elif (given := config.getoption(HYPOTHESIS_SEED, None)) is not None:
-        values.setdefault("seed", int(given) % (1 << 64) if given.isdecimal() else zlib.crc32(given.encode()))
+    elif (text := config.getoption(HYPOTHESIS_SEED, None)) is not None:
+        values.setdefault("seed", int(text) % (1 << 64) if text.isdecimal() else zlib.crc32(text.encode()))
     if (profile := config.getoption(PROFILE, None)) in PROFILES:
         values.setdefault("examples", PROFILES[profile])
     return values

@@ -126,12 +126,8 @@ class Run:
         if last is not None and last != planned:
             seen = f"see {last.check}[{last.id}]"
             return Record(task, candidate.name, check, "skipped", Reason.GIVEN_UP, seen)
-        cases = None if check == "build" else (*self._again(planned), planned.named)
         try:
-            records = self.grader.grade(planned.task, candidate, checks=(check,), cases=cases).records
-            record = records[-1]
-            if cases is not None and len(cases) > 1 and _still_fails(records[0]):
-                record = replace(records[0], message=f"{records[0].message}\nit failed in an earlier run too")
+            record = self._again(planned) or self._record(planned, planned.named)
         except PROBLEMS as error:
             record = self._failed(planned, Reason.ENVIRONMENT, f"environment: {error}")
         if record.reason is Reason.DEVICE and self.required_device == "cuda":
@@ -141,15 +137,22 @@ class Run:
             self._given_up[candidate.path] = planned
         return replace(record, facts={**record.facts, "planned": planned.planned})
 
-    def _again(self, planned: Planned) -> tuple[NamedCase, ...]:
-        """The case in which fuzzing found a failure in an earlier run, before anything new is tried."""
+    def _record(self, planned: Planned, named: NamedCase) -> Record:
+        cases = None if planned.check == "build" else (named,)
+        return self.grader.grade(planned.task, planned.candidate, checks=(planned.check,), cases=cases).records[0]
+
+    def _again(self, planned: Planned) -> Record | None:
+        """What an earlier run found by fuzzing, if it still fails: then nothing new has to be tried."""
         text = self.failing.case(planned.task.name, planned.candidate.name)
         if planned.check != "fuzz" or planned.named.case.calls or text is None:
-            return ()
+            return None
         try:
-            return (NamedCase("again", Case.parse(text)),)
+            record = self._record(planned, NamedCase("again", Case.parse(text)))
         except CaseError:
-            return ()  # of another version
+            return None  # of another version
+        if record.status != "failed" or record.reason is Reason.CASE:
+            return None  # it is right now, or the task takes no such case any more
+        return replace(record, message=f"{record.message}\nit failed in an earlier run too")
 
     def internal(self, planned: Planned, error: Exception) -> Record:
         """The record of an item that an error of our own ended."""
@@ -164,11 +167,6 @@ class Run:
         key = (planned.candidate.path, planned.check)
         self._failures[key] += 1
         return record.message if self._failures[key] <= FULL_FAILURES else record.message.partition("\n")[0]
-
-
-def _still_fails(record: Record) -> bool:
-    """Whether a record says something of the candidate: a remembered case may not fit the task any more."""
-    return record.status == "failed" and record.reason is not Reason.CASE
 
 
 class Failing:
