@@ -72,7 +72,7 @@ def test_calibrate_shows_a_failure_with_its_command(
     code, text = run("--cases", "5")
     assert code == 1
     first, line = text.rstrip("\n").splitlines()[-2:]
-    assert first.startswith("tests/cheats/mean/zero.py: wrong: 1 of 1 elements beyond the bound")
+    assert first.startswith("tests/cheats/mean/zero.py: wrong")
     assert "(not again)" not in first
     assert line.startswith("pytest tests/tasks/mean.py --kbench --kbench-candidates=tests/cheats --kbench-checks=fuzz ")
     assert "--kbench-candidate=zero.py '--kbench-case=dims(rows=" in line

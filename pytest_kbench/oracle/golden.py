@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +49,8 @@ class Eager:
 
 def eager(task: Task, arguments: Arguments) -> Eager:
     """Run the reference as it is, on private copies of the arguments. Raises `ReferenceFailed`."""
-    copies: dict[str, torch.Tensor] = {}
-    outcome = _run(task, task.function, arguments, lambda each: copies.setdefault(each.name, each.values.clone()))
+    copies = _taken(arguments, torch.clone)
+    outcome = _run(task, task.function, copies)
     for each in arguments:
         if isinstance(each, Placed) and not each.in_place and not _same(each.values, copies[each.name]):
             raise ReferenceFailed(f'{task.function.__name__} writes {each.name}; declare in_place=["{each.name}"]')
@@ -64,13 +65,14 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager) -> Golden:
     """Run the reference in float64, and once more shaken, for a case of this dtype. Raises `ReferenceFailed`."""
     truth = task.golden or task.function
-    generator = torch.Generator().manual_seed(derive(seed, "shake"))
+    chance = random.Random(derive(seed, "shake"))
+    doubled = _taken(arguments, _double)
     with Double():
-        exact = _run(task, truth, arguments, lambda each: _double(each.values)).outputs
-    with Shaking(getattr(torch, dtype), generator) as shaking:
-        draws = [
-            _run(task, truth, arguments, lambda each: _shaken(each.values, generator)).outputs for _ in range(SHAKES)
-        ]
+        exact = _run(task, truth, doubled).outputs
+    shaking = Shaking(getattr(torch, dtype), chance)
+    moved = [_taken(arguments, functools.partial(_shaken, chance=chance)) for _ in range(SHAKES)]
+    with shaking:
+        draws = [_run(task, truth, taken).outputs for taken in moved]
     shapes = [[each.shape for each in outputs] for outputs in (eager.outputs, exact, *draws)]
     if any(each != shapes[0] for each in shapes):
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
@@ -81,8 +83,8 @@ def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager
 
 def coarser(task: Task, arguments: Arguments, mode: Double) -> tuple[torch.Tensor, ...]:
     """Golden's outputs once more, under a mode that does some of the work less exactly. Raises `ReferenceFailed`."""
-    with mode:
-        return _run(task, task.golden or task.function, arguments, lambda each: _double(each.values)).outputs
+    with mode:  # inputs too are made under it, as it may round them
+        return _run(task, task.golden or task.function, _taken(arguments, _double)).outputs
 
 
 def _eager_as_they_lie(
@@ -91,7 +93,8 @@ def _eager_as_they_lie(
     """Eager's outputs, those on strided inputs where they are farther from golden."""
     if all(each.strides == each.values.stride() and not each.offset for each in arguments if isinstance(each, Placed)):
         return tuple(dense)
-    strided = _run(task, task.function, arguments, laid_out).outputs
+    taken = {each.name: laid_out(each) if isinstance(each, Placed) else each.value for each in arguments}
+    strided = _run(task, task.function, taken).outputs
     return tuple(
         torch.where((b.double() - golden).abs() > (a.double() - golden).abs(), b, a) if a.is_floating_point() else a
         for a, b, golden in zip(dense, strided, exact, strict=True)
@@ -113,10 +116,12 @@ def _terms(arguments: Arguments, output: torch.Tensor) -> int:
     return max(longest, max((each.numel() for each in inputs), default=1) // max(output.numel(), 1), 1)
 
 
-def _run(
-    task: Task, function: Callable[..., Any], arguments: Arguments, take: Callable[[Placed], torch.Tensor]
-) -> Eager:
-    taken = {each.name: take(each) if isinstance(each, Placed) else each.value for each in arguments}
+def _taken(arguments: Arguments, take: Callable[[torch.Tensor], torch.Tensor]) -> dict[str, Any]:
+    """What the function gets for each argument: something made of its values, or the plain value."""
+    return {each.name: take(each.values) if isinstance(each, Placed) else each.value for each in arguments}
+
+
+def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any]) -> Eager:
     try:
         with torch.no_grad():
             result = function(*taken.values())
@@ -142,5 +147,5 @@ def _double(values: torch.Tensor) -> torch.Tensor:
     return values.double() if values.dtype in LOWER else values.clone()
 
 
-def _shaken(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return shake(values, generator) if values.is_floating_point() else values.clone()
+def _shaken(values: torch.Tensor, chance: random.Random) -> torch.Tensor:
+    return shake(values, chance) if values.is_floating_point() else values.clone()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import TorchDispatchMode
 
 LOWER: Final = (torch.float32, torch.float16, torch.bfloat16)
 STEP: Final = 1.5  # units that a shaken value is moved by at most, and one third of that at least
@@ -85,7 +86,7 @@ def accumulator(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
 
 
-def shake(values: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def shake(values: Tensor, chance: random.Random) -> Tensor:
     """Inputs for `shaken`: each value moved by about one unit in the last place, up or down at random; float64.
 
     The unit is that of the accumulator: a half-precision value is moved by a float32 unit. Honest half-precision
@@ -93,13 +94,12 @@ def shake(values: Tensor, generator: torch.Generator | None = None) -> Tensor:
     than the spread of the data, and a floor made from it lets zeros pass. Zeros move by nothing, integers and
     non-finite values stay. What is subnormal in float32, or in bfloat16, becomes zero: hardware may read it so.
     """
-    with _disable_current_modes():  # under `Shaking` it would be shaken itself
-        moved = values.to(torch.float64, copy=True)
-        if values.dtype in (torch.float32, torch.bfloat16):
-            moved.masked_fill_(moved.abs() < torch.finfo(values.dtype).smallest_normal, 0.0)
-        if values.is_floating_point() and values.numel():
-            _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, generator)
-        return moved
+    moved = values.to(torch.float64, copy=True)
+    if values.dtype in (torch.float32, torch.bfloat16):
+        moved.masked_fill_(moved.abs() < torch.finfo(values.dtype).smallest_normal, 0.0)
+    if values.is_floating_point() and values.numel():
+        _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, chance)
+    return moved
 
 
 class Shaking(Double):
@@ -114,10 +114,10 @@ class Shaking(Double):
     longest of their sums has, as far as their arguments show (1 at least).
     """
 
-    def __init__(self, dtype: torch.dtype, generator: torch.Generator | None = None) -> None:
+    def __init__(self, dtype: torch.dtype, chance: random.Random) -> None:
         super().__init__()
         self._unit = torch.finfo(accumulator(dtype)).eps
-        self._generator = generator
+        self._chance = chance
         self.sums = False
         self.terms = 1
 
@@ -132,10 +132,10 @@ class Shaking(Double):
             self.terms = max(self.terms, _terms(name, args, result))
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
-                _nudge(each, self._unit, self._generator)
+                _nudge(each, self._unit, self._chance)
                 if name in _CANCELLING and each.shape == args[0].shape:
                     moved = args[0].clone()
-                    _nudge(moved, self._unit, self._generator)
+                    _nudge(moved, self._unit, self._chance)
                     each.add_(moved.sub_(args[0]))
         return result
 
@@ -162,7 +162,7 @@ def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
     return max(each.numel() for each in inputs) // max(first.numel(), 1)
 
 
-def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> None:
+def _nudge(values: Tensor, unit: float, chance: random.Random) -> None:
     """Move each float64 value by half to one and a half units, up or down at random, in place; inf and NaN stay.
 
     Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.
@@ -170,7 +170,7 @@ def _nudge(values: Tensor, unit: float, generator: torch.Generator | None) -> No
     factors, count = _factors(values.device, unit), values.numel()
     if count >= len(factors):
         factors = factors.repeat(count // len(factors) + 2)
-    start = int(torch.randint(len(factors) - count, (1,), generator=generator))
+    start = chance.randrange(len(factors) - count)
     values.mul_(factors[start : start + count].view(values.shape))
 
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
@@ -34,14 +34,14 @@ WORK = 8  # products of dimensions allowed per element of the budget
 KINDS = ("values", "shape", "dtype", "state", "all")  # what changes from one call to the next
 CALLS = (*[1] * 5, 2, 3, 4)  # in one child
 PLAIN = 4  # how often a plain dtype or layout, or normal values, is drawn for each time that another one is
+NANS = ("nan", "nan")  # drawn more often than other plans: what drops them is mostly a tail, which is seldom met
 ALIKE = (*[False] * 3, True)  # whether all inputs have the layout, or the value plan, of the first that may have it
-SQUARE = (*[False] * 9, True)  # whether two dimensions are made equal
+SQUARE = 9  # how often all dimensions are as they were drawn for each time that two are made equal
 FULL = (*[False] * 3, True)  # whether the last dimension takes what is left of the budget
 ATTEMPTS = 4  # at sizes that keep the task's condition, before a named shape is taken
-BETWEEN = (*[False] * 2, True)  # whether a size is any one, not one of those that are worth trying
+SIZES = (*["listed"] * 12, *["any"] * 6, "least")  # worth trying, any at all, as small as it may be
 NEAR = 6  # sizes below a limit that count as near it
 STRIDED_PARAMS = (*[False] * 5, True)  # whether parameters have layouts of their own
-EMPTY = (*[False] * 19, True)  # whether a dimension is as small as it may be
 
 
 @lru_cache(maxsize=64)
@@ -85,7 +85,7 @@ def _choices(task: Task, device: str) -> Choices:
     shapes.sort(key=lambda dims: math.prod(size for _, size in dims))
     shapes = [dims for dims in shapes if math.prod(size for _, size in dims) <= WORK * max(BUDGETS)] or shapes[:1]
     bounded = tuple(plan for plan in PLANS if plan not in UNBOUNDED and plan != "normal")
-    plans = (*bounded, *(UNBOUNDED if task.nan == "propagate" else ()))
+    plans = (*bounded, *((*UNBOUNDED, *NANS) if task.nan == "propagate" else ()))
     kinds: list[tuple[str, tuple[str, ...]]] = []
     layouts: dict[type, list[tuple[str, tuple[str, ...]]]] = {Tensor: [], Param: []}
     for each in task.tensors:
@@ -223,23 +223,25 @@ def _within(pick: Picks, task: Task, choices: Choices, attempt: int, seed: int) 
 
     budget = drawn("budget", BUDGETS)
     names = tuple(choices.sizes)
-    start = drawn("first", tuple(range(len(names))))
+    start, fill = drawn("first", tuple(product(range(len(names)), FULL)))
     dims = {name: each[0] for name, each in choices.sizes.items()}
     order = (*names[start:], *names[:start])
     for name in order:
         listed = choices.sizes[name]
         most = max(bisect_right(listed, budget, key=lambda size: _cost(choices, {**dims, name: size})), 1)
-        full = name == order[-1] and drawn("full", FULL)
+        full = fill and name == order[-1]
         index = drawn(f"near {name}" if full else name, tuple(range(max(most - NEAR, 0) if full else 0, most)))
         dims[name] = listed[index]
-        if index and name in choices.ranges and drawn(f"between {name}", BETWEEN):
-            # Any size at all, from the one before: what only listed sizes show can be avoided by who knows the list.
-            dims[name] -= derive(seed, name, attempt) % max(listed[index] - listed[index - 1], 1)
-        if listed[0] > choices.least.get(name, listed[0]) and drawn(f"least {name}", EMPTY):
-            dims[name] = choices.least[name]
-    if len(order) > 1 and drawn("square", SQUARE):
-        both = drawn("pair", tuple(combinations(names, 2)))
-        side = min(dims[name] for name in both)
+        match drawn(f"size {name}", SIZES) if name in choices.least else "listed":
+            case "any" if index and name in choices.ranges:
+                # Sizes from the one before: what only listed ones show can be avoided by who knows the list.
+                dims[name] -= derive(seed, name, attempt) % max(listed[index] - listed[index - 1], 1)
+            case "least":
+                dims[name] = choices.least[name]
+    if len(order) > 1:
+        pairs = tuple(combinations(names, 2))
+        both = drawn("square", ((),) * SQUARE * len(pairs) + pairs)
+        side = min((dims[name] for name in both), default=0)
         dims.update({name: side for name in both if side in task.fuzz.get(name, ())})
     return dims
 
