@@ -29,14 +29,16 @@ class Golden:
     Eager is the reference in the working dtype on dense inputs or on inputs as they lie, whichever is farther from
     golden, element by element: torch rounds differently where it cannot vectorise.
 
-    `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing. Outputs
-    are what the function returns, then the arguments that it writes in place.
+    `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing; `summed`
+    how many the longest sum that was seen has. Outputs are what the function returns, then the arguments that it writes
+    in place.
     """
 
     golden: tuple[torch.Tensor, ...]
     eager: tuple[torch.Tensor, ...]
     shaken: tuple[torch.Tensor, ...]
     terms: tuple[int, ...]
+    summed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
     shaken = tuple(_farthest(golden, each) for golden, each in zip(exact, zip(*draws, strict=True), strict=True))
     terms = tuple(max(_terms(arguments, each), shaking.terms) if shaking.sums else 1 for each in exact)
-    return Golden(exact, _eager_as_they_lie(task, arguments, eager.outputs, exact), shaken, terms)
+    return Golden(exact, _eager_as_they_lie(task, arguments, eager.outputs, exact), shaken, terms, shaking.terms)
 
 
 def coarser(task: Task, arguments: Arguments, mode: Double) -> tuple[torch.Tensor, ...]:

@@ -33,8 +33,11 @@ _EXACT: Final = frozenset((
 # fmt: on
 
 
-# Operations with a cancellation inside, x (1 + erf x): their results are as uncertain as their inputs are large.
-_CANCELLING: Final = frozenset(("gelu",))
+# Operations that sum along a dimension and keep it: where their arguments say which.
+_ALONG: Final = {
+    **{"_softmax": 1, "_log_softmax": 1, "cumsum": 1, "cumprod": 1, "logcumsumexp": 1},
+    **{"_softmax_backward_data": 2, "_log_softmax_backward_data": 2},
+}
 
 
 class Double(TorchDispatchMode):
@@ -133,11 +136,24 @@ class Shaking(Double):
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
                 _nudge(each, self._unit, self._chance)
-                if name in _CANCELLING and each.shape == args[0].shape:
-                    moved = args[0].clone()
-                    _nudge(moved, self._unit, self._chance)
-                    each.add_(moved.sub_(args[0]))
+        self._cancelled(name, args, result)
         return result
+
+    def _cancelled(self, name: str, args: Sequence[Any], result: Any) -> None:
+        """Move a result by a unit of what cancels inside the operator: x of x (1 + erf x), m r of x r - m r."""
+        if name == "gelu":
+            result.add_(self._by_a_unit(args[0]))
+        elif name == "native_layer_norm":
+            output, mean, rstd = result
+            weight = 1.0 if args[2] is None else args[2]
+            output.add_(self._by_a_unit((mean * rstd * weight).expand_as(output)))
+
+    def _by_a_unit(self, values: Tensor) -> Tensor:
+        """How far such values move."""
+        moved = values.clone(memory_format=torch.contiguous_format)
+        if moved.numel():
+            _nudge(moved, self._unit, self._chance)
+        return moved.sub_(values)
 
 
 @functools.cache
@@ -153,6 +169,8 @@ def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
         return int(args[1].numel() // max(args[1].shape[0], 1))
     if operation in ("native_layer_norm", "_fused_rms_norm"):
         return math.prod(args[1])
+    if operation in _ALONG:
+        return int(args[0].shape[args[_ALONG[operation]]]) if args[0].dim() else 1
     first = result[0] if isinstance(result, tuple | list) else result
     inputs = [each for each in args if isinstance(each, Tensor)]
     if not inputs or not isinstance(first, Tensor):

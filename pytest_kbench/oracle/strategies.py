@@ -94,7 +94,7 @@ def _choices(task: Task, device: str) -> Choices:
         if isinstance(each, Tensor) and isinstance(each.values, Masks):
             kinds.append((each.name, each.values.kinds))
         elif isinstance(each, Tensor) and isinstance(each.values, Integers) and task.inputs is None:
-            kinds.append((each.name, ("normal",) * PLAIN + (EDGES,)))
+            kinds.append((each.name, ("normal", "normal", EDGES)))
         elif isinstance(each, Tensor) and takes_plans(task, each):
             kinds.append((each.name, ("normal",) * PLAIN + plans))
     return Choices(

@@ -50,7 +50,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     coarse = (None,) * len(found.golden) if mode is None else coarser(task, question.arguments, mode)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, strict=True)
     free = _has_infinities_alone(question.arguments)
-    telling = all(plan in CONTINUOUS for _, plan in call.plans)
+    telling = found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
     vast = any(plan in VAST for _, plan in call.plans)
     bounds = tuple(
         bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling, coarse=rough, vast=vast)
@@ -59,6 +59,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     return Truth(found.golden, bounds)
 
 
+FEW = 8  # terms: sums of fewer are often exact, as the mean of two numbers and what they differ from it by
 VAST = ("huge", "extreme")  # value plans whose squares overflow
 CONTINUOUS = (
     "normal",
