@@ -4,6 +4,8 @@
 
 Calls are joined by `;`. What is left out is the default: dense, the `normal` plan, every optional argument there.
 `only(tokens=2)` makes of such a call the one for index 2 of that dimension alone, with the same values.
+`grad(x,weight)` asks for the gradients of these arguments too; layout and values of `cotangent` are those of what goes
+into the backward, `backward(twice)` and `backward(changed)` are ways of calling it.
 The text round-trips: `Case.parse(str(case)) == case`.
 """
 
@@ -22,6 +24,10 @@ PLANS = (
 )
 DTYPE_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16"}
 
+COTANGENT = "cotangent"  # what layouts and value plans call the tensors that a backward starts from
+SUMMED = "summed"  # a layout of cotangents alone: every stride is 0, as y.sum().backward() makes them
+BACKWARDS = ("twice", "changed")
+
 Value = float | int | bool | str | None
 Pairs = tuple[tuple[str, str], ...]
 
@@ -35,6 +41,8 @@ class Call:
     """One call. `layouts` and `plans` name only arguments that differ from the default; `seed` has 64 bits.
 
     `only` takes one index (from 0) of a dimension out of the call: inputs are drawn for `dims`, and then narrowed.
+    `grad` names the arguments whose gradients are asked for. `backward` is how: `twice`, each time after a forward, to
+    let gradients accumulate; `changed`, after all inputs were changed in place: refused, or without effect.
     Raises `CaseError` for an index that is not there.
     """
 
@@ -47,6 +55,8 @@ class Call:
     plans: Pairs = ()
     seed: int = 0
     only: tuple[tuple[str, int], ...] = ()
+    grad: tuple[str, ...] = ()
+    backward: str | None = None
 
     def __post_init__(self) -> None:
         sizes = dict(self.dims)
@@ -66,6 +76,8 @@ class Call:
             ("absent", ",".join(self.absent)),
             ("layout", ",".join(f"{name}={layout}" for name, layout in self.layouts)),
             ("values", ",".join(f"{name}={plan}" for name, plan in self.plans)),
+            ("grad", ",".join(self.grad)),
+            ("backward", self.backward or ""),
             ("seed", f"{self.seed:x}"),
         ]
         return " ".join(f"{key}({text})" for key, text in parts if text)
@@ -84,6 +96,8 @@ class Call:
             plans=tuple(_pairs(parts.get("values", ""))),
             seed=_seed(parts.get("seed", "0")),
             only=tuple((name, _size("only", name, index)) for name, index in _pairs(parts.get("only", ""))),
+            grad=tuple(name.strip() for name in parts.get("grad", "").split(",") if name.strip()),
+            backward=parts.get("backward") or None,
         )
         call._check()
         return call
@@ -92,8 +106,13 @@ class Call:
         if self.dtype not in DTYPES:
             raise CaseError(f"dtype({self.dtype}): choose from {', '.join(DTYPES)}")
         for name, layout in self.layouts:
-            if layout not in LAYOUTS:
-                raise CaseError(f"layout({name}={layout}): choose from {', '.join(LAYOUTS)}")
+            known = (*LAYOUTS, SUMMED) if name == COTANGENT else LAYOUTS
+            if layout not in known:
+                raise CaseError(f"layout({name}={layout}): choose from {', '.join(known)}")
+        if self.backward is not None and self.backward not in BACKWARDS:
+            raise CaseError(f"backward({self.backward}): choose from {', '.join(BACKWARDS)}")
+        if not self.grad and (self.backward or COTANGENT in dict((*self.layouts, *self.plans))):
+            raise CaseError(f"backward and {COTANGENT} say nothing without grad(...)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +138,7 @@ class NamedCase:
     case: Case = field(compare=False)
 
 
-PARTS = ("dims", "only", "dtype", "state", "scalars", "absent", "layout", "values", "seed")
+PARTS = ("dims", "only", "dtype", "state", "scalars", "absent", "layout", "values", "grad", "backward", "seed")
 EXAMPLE = "dims(rows=3) dtype(float32) seed(1f)"
 
 

@@ -277,6 +277,11 @@ def fuzz(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     request.node.grade(kbench_case)
 
 
+def grad(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
+    """Are the gradients of every declared argument those of the reference?"""
+    request.node.grade(kbench_case)
+
+
 def sanitize(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     """Does a sanitizer that watches every access find nothing?"""
     request.node.grade(kbench_case)
@@ -288,5 +293,6 @@ FUNCTIONS = {
     "contract": contract,
     "determinism": determinism,
     "fuzz": fuzz,
+    "grad": grad,
     "sanitize": sanitize,
 }

@@ -22,7 +22,7 @@ from .build.errors import EnvironmentFault
 from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
-from .checks import build, contract, correct, determinism, fuzz, sanitize
+from .checks import build, contract, correct, determinism, fuzz, grad, sanitize
 from .checks.bench import Bench
 from .formats import native
 from .options import WARM, CheckName, Settings
@@ -37,6 +37,7 @@ CHECK_MODULES = {
     "contract": contract,
     "determinism": determinism,
     "fuzz": fuzz,
+    "grad": grad,
     "sanitize": sanitize,
 }
 PROBLEMS = (EnvironmentFault, SandboxError)
@@ -237,7 +238,7 @@ def grade(
     """Grade a candidate against a task, and say what is right, wrong or unsupported, with evidence.
 
     `task` is a `Task` or the path of a task file; `candidate` a path (or `Candidate`). `checks` is a choice of `build`,
-    `correct`, `contract`, `determinism`, `fuzz` and `sanitize` (default: all; the last has no cases unless
+    `correct`, `contract`, `determinism`, `fuzz`, `grad` and `sanitize` (default: all; the last has no cases unless
     `settings.sanitize` names a sanitizer); `cases` limits the checks to these texts, as `--kbench-case` takes them.
     The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
 

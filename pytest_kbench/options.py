@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "sanitize"]
-CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "sanitize")
+CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize")
+SEARCHING: tuple[CheckName, ...] = ("fuzz", "grad")  # checks that draw cases
 Sanitizer = Literal["address", "thread"]
 SANITIZERS: tuple[Sanitizer, ...] = ("address", "thread")
-EXAMPLES = 200  # of the fuzz check, per candidate
+EXAMPLES = 200  # of a search, per candidate
 PROFILES = {"kbench": EXAMPLES, "kbench-ci": 500, "kbench-deep": 5000}  # what --hypothesis-profile makes of that
 WARM = 4  # candidates whose children are kept between their cases
 
@@ -313,7 +314,7 @@ OPTIONS = (
     Option(
         "--kbench-examples",
         "examples",
-        f"examples of the fuzz check per candidate (default: {EXAMPLES}; with --hypothesis-profile of "
+        f"examples of the fuzz and grad checks per candidate (default: {EXAMPLES}; with --hypothesis-profile of "
         f"{', '.join(f'{name} {count}' for name, count in PROFILES.items())})",
         _examples,
         str,

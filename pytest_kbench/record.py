@@ -14,6 +14,9 @@ from typing import Any, Literal
 
 from .options import CheckName
 
+SEARCHED = "examples"  # the fact of a search: how many examples it judged
+GRADIENTS = "gradients"  # among what a candidate refuses, and what a task may require
+
 Status = Literal["passed", "failed", "skipped"]
 
 
@@ -39,6 +42,7 @@ class Reason(enum.StrEnum):
     INPUTS_CHANGED = "inputs_changed"  # an input or parameter was written
     OUT_OF_BOUNDS = "out_of_bounds"  # memory beside a buffer was written
     OUTPUTS_CHANGED = "outputs_changed"  # an earlier output was different after a later call
+    NO_GRADIENT = "no_gradient"  # a gradient that is due is missing
     NONDETERMINISTIC = "nondeterministic"  # repeats of a call differ, and the task asks that they do not
     # It answered, and the answer is wrong.
     NONFINITE = "nonfinite"  # NaN or infinity where golden has none, or the reverse

@@ -13,8 +13,8 @@ import pytest
 
 from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, CaseError, NamedCase
-from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, CheckName, Settings
-from .record import Reason, Record
+from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, SEARCHING, CheckName, Settings
+from .record import SEARCHED, Reason, Record
 
 if TYPE_CHECKING:
     from .grader import Grader, Patience
@@ -143,8 +143,8 @@ class Run:
 
     def _again(self, planned: Planned) -> Record | None:
         """What an earlier run found by fuzzing, if it still fails: then nothing new has to be tried."""
-        text = self.failing.case(planned.task.name, planned.candidate.name)
-        if planned.check != "fuzz" or planned.named.case.calls or text is None:
+        text = self.failing.case(planned.task.name, planned.candidate.name, planned.check)
+        if planned.check not in SEARCHING or planned.named.case.calls or text is None:
             return None
         try:
             record = self._record(planned, NamedCase("again", Case.parse(text)))
@@ -152,7 +152,8 @@ class Run:
             return None  # of another version
         if record.status != "failed" or record.reason is Reason.CASE:
             return None  # it is right now, or the task takes no such case any more
-        return replace(record, message=f"{record.message}\nit failed in an earlier run too")
+        told = f"{record.message}\nit failed in an earlier run too"
+        return replace(record, message=told, facts={**record.facts, SEARCHED: "1"})
 
     def internal(self, planned: Planned, error: Exception) -> Record:
         """The record of an item that an error of our own ended."""
@@ -170,7 +171,7 @@ class Run:
 
 
 class Failing:
-    """What fuzzing found in earlier runs, by task and candidate, in pytest's cache: tried first until it passes."""
+    """What searches found in earlier runs, in pytest's cache: tried first until it passes."""
 
     KEY = "kbench/fuzz"
 
@@ -186,17 +187,17 @@ class Failing:
         found = self._cache.get(self.KEY, None) if self._cache is not None else None
         return {str(name): str(text) for name, text in found.items()} if isinstance(found, dict) else {}
 
-    def case(self, task: str, candidate: str) -> str | None:
+    def case(self, task: str, candidate: str, check: str) -> str | None:
         """The text of the case that failed last."""
-        return self._cases.get(f"{task}/{candidate}")
+        return self._cases.get(f"{task}/{candidate}/{check}")
 
     def keep(self, records: Iterable[Record]) -> None:
         """Remember what failed, forget what passes."""
         if self._cache is None:
             return
         for record in records:
-            name = f"{record.task}/{record.candidate}"
-            if record.check != "fuzz" or record.reason in (Reason.GIVEN_UP, Reason.ENVIRONMENT, Reason.INTERNAL):
+            name = f"{record.task}/{record.candidate}/{record.check}"
+            if SEARCHED not in record.facts or record.reason in (Reason.ENVIRONMENT, Reason.INTERNAL):
                 continue
             if record.status == "failed" and record.case:
                 self._cases[name] = record.case

@@ -32,7 +32,9 @@ from .argument import (
     flatten,
     written,
 )
+from .case import COTANGENT
 from .expression import Expression, ExpressionError, shape
+from .record import GRADIENTS
 from .values import Integers
 
 
@@ -77,7 +79,7 @@ class Task:
     - `tolerance` — one fixed rtol and atol, or a dict of `elementwise`, `normwise`, `ulps`, `fixed`.
     - `nan` — whether NaN, infinities and huge values propagate or never occur.
     - `strides` — `"any"` non-overlapping output layout, or `"dense"` promised.
-    - `require` — layouts and dtypes that may not be refused.
+    - `require` — layouts and dtypes that may not be refused, and `"gradients"`.
     - `deterministic` — whether repeats must agree bit by bit, in one process with one number of threads. Numbers of
       threads are settings, as they are for torch, whose own sums depend on them: there a difference is only told.
     - `batch_invariant` — a dimension: what comes out for one index of it, alone, must be bit by bit what comes out in
@@ -88,13 +90,18 @@ class Task:
     - `precision` — `"strict"`, or `"tf32"` where products may be that coarse; `fast_math` — whether functions may be
       approximate, to a relative error of 2^-11.
 
+    - `survivors` — wrong kernels by which an audit shows that the task does not notice them, and why that may be: the
+      name that the audit gives them, and a sentence. They count all the same.
+
     - `flops` — operations of one call, an expression over dimensions, where their product, which bounds what fuzzing
       draws, is far from it.
 
+    - `grad` — arguments with gradients, in the order in which a `backward` returns them.
+    - `ties` — `"mask"` where gradients may take any of the near-equal maxima of a pooling window.
+
     Declared now, for checks that are still to come:
 
-    - `grad` — arguments with gradients, in the order in which a `backward` returns them; `time_backward` times it too.
-    - `ties` — `"mask"` where near-ties of a max are not judged.
+    - `time_backward` — whether the backward is timed too.
     - `bytes` — an expression over dimensions where counting cannot see them; `baselines` — further named arms.
     - `library` — whether vendor library calls are fine.
 
@@ -129,6 +136,7 @@ class Task:
     deterministic: bool = False
     batch_invariant: str | None = None
     require: Sequence[str] = ()
+    survivors: Mapping[str, str] = field(default_factory=dict)
     name: str = field(default="", repr=False)
     path: Path | None = field(default=None, repr=False)
     digest: str = field(init=False, repr=False, compare=False, default="")
@@ -154,6 +162,7 @@ class Task:
         put("fuzz", _frozen("fuzz", self.fuzz, _range))
         put("time", _frozen("time", self.time, _names))
         put("baselines", MappingProxyType(dict(self.baselines)))
+        put("survivors", _frozen("survivors", self.survivors, _sentence))
         _check_arguments(self)
         _check_dimensions(self)
         _check_batch(self)
@@ -215,6 +224,12 @@ def _dims(key: str, value: Any) -> Mapping[str, int]:
     return MappingProxyType(dict(value))
 
 
+def _sentence(key: str, value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise TaskError(key, f"{value!r} explains nothing", "Say in a sentence why it may survive")
+    return value
+
+
 def _range(key: str, value: Any) -> Range:
     try:
         return value if isinstance(value, Range) else Range.parse(value)
@@ -257,6 +272,10 @@ def _check_arguments(task: Task) -> None:
         for name in getattr(task, key):
             if name not in known:
                 raise TaskError(key, f"{name!r} is no tensor argument", f"Choose from: {', '.join(known)}")
+    if task.grad and task.in_place:
+        raise TaskError("grad", "gradients of operators that write in_place are not graded", "Leave one of the two out")
+    if task.grad and COTANGENT in known:
+        raise TaskError("args", f"{COTANGENT!r} is what cases call the start of a backward", "Choose another name")
     for name in task.grad:
         if (known[name].dtype or "float32") not in FLOATS:
             raise TaskError("grad", f"{name!r} is {known[name].dtype}, which has no gradient", "Leave it out")
@@ -380,11 +399,11 @@ def _check_choices(task: Task) -> None:
             f"Choose from: {', '.join(FLOATS)}",
         )
     for name in task.require:
-        if name not in (*LAYOUTS, *task.dtypes):
+        if name not in (*LAYOUTS, *task.dtypes, GRADIENTS):
             raise TaskError(
                 "require",
-                f"{name!r} is neither a layout nor one of the dtypes",
-                f"Choose from: {', '.join((*LAYOUTS, *task.dtypes))}",
+                f"{name!r} is neither a layout, nor one of the dtypes, nor {GRADIENTS}",
+                f"Choose from: {', '.join((*LAYOUTS, *task.dtypes, GRADIENTS))}",
             )
     if isinstance(task.tolerance, Mapping):
         if "fixed" in task.tolerance and len(task.tolerance) > 1:

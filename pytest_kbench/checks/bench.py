@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -42,6 +42,8 @@ from ..sandbox.host import (
     ValueArgument,
 )
 from ..task import Task
+from . import gradients
+from .gradients import NOTHING
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
 REMEMBERED = 64  # calls that a child got last
@@ -89,6 +91,7 @@ class Bench:
     _sanitized: dict[Sanitizer, Bench] = field(default_factory=dict)
     _others: dict[int, Child] = field(default_factory=dict)  # that stand still, by their number of threads
     _taken: dict[str, bool] = field(default_factory=dict)
+    _gradients: bool | None = None  # whether it gives any
     _calls: deque[Call] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _overtime: float = 0.0  # seconds that calls of this candidate may yet take beyond their own for compiling
     _suspected: bool = False  # whether what the candidate keeps was under suspicion: once is enough
@@ -128,6 +131,7 @@ class Bench:
         """Grade for this task from now on: the same child, another reference."""
         if task.digest != self.task.digest:
             self._taken.clear()
+            self._gradients = None
         self.task = task
         if self._child is not None:
             self._child.resume()
@@ -255,11 +259,11 @@ class Bench:
         else:
             question, truth = known
             with stages.timed("wait"):
-                returned = self._send(self.child(), question, hold)
+                returned = self._send(self.child(), question, hold, call.backward)
         if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
-            returned = self._again(question, hold)
+            returned = self._again(question, hold, call.backward)
         if isinstance(returned, Failure) and self._child is not None and self._suspects(returned):
-            returned = self._without_kept(question, hold)
+            returned = self._without_kept(question, hold, call.backward)
         if isinstance(returned, Returned) and any(each.numel() for each in question.eager.outputs):
             self._taken[call.dtype] = True  # whatever it refused before: from now on it refuses a shape or a value
         self._calls.append(call)
@@ -270,7 +274,7 @@ class Bench:
     ) -> tuple[Question, Truth, Returned | Failure]:
         with stages.timed("inputs"):
             question = ask(self.task, call)
-        pending = self._thread.submit(self._send, self.child(), question, hold)
+        pending = self._thread.submit(self._send, self.child(), question, hold, call.backward)
         try:
             with stages.timed("reference"):
                 truth = answer(self.task, call, question, rule)
@@ -281,34 +285,60 @@ class Bench:
             pending.exception()
             raise
 
-    def _again(self, question: Question, hold: int) -> Returned | Failure:
+    def _again(self, question: Question, hold: int, how: str | None) -> Returned | Failure:
         """Once more in a new child, after the sandbox died under a call, which is nobody's fault here."""
         self._end_child()
-        returned = self._send(self.child(), question, hold)
+        returned = self._send(self.child(), question, hold, how)
         if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
             raise SandboxError(returned.message)
         return returned
 
-    def _without_kept(self, question: Question, hold: int) -> Returned | Failure:
+    def _without_kept(self, question: Question, hold: int, how: str | None) -> Returned | Failure:
         """Once more in a child that keeps nothing; its successors do again."""
         program = self._program
         if isinstance(program, Program):
             self._program = replace(program, kept=None)
         try:
-            return self._again(question, hold)
+            return self._again(question, hold, how)
         finally:
             if isinstance(self._program, Program):
                 self._program = program
 
-    def _send(self, child: Child | Failure, question: Question, hold: int) -> Returned | Failure:
+    def _send(
+        self, child: Child | Failure, question: Question, hold: int, how: str | None = None
+    ) -> Returned | Failure:
         if isinstance(child, Failure):
             return child
         plain = question.eager
         outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
         sent = [_sent(each) for each in question.arguments]
+        leaves = () if question.backward is None else question.backward.leaves
+        places = [index for index, each in enumerate(sent) if each.name in leaves]
+        returned = self._in_time(
+            lambda seconds, overtime: child.call(
+                sent, outputs, seconds=seconds, hold=hold, overtime=overtime, leaves=places
+            )
+        )
+        if question.backward is None or isinstance(returned, Failure):
+            return returned
+        due = gradients.due(self.task, question, explicit=child.has_backward)
+        starts = gradients.starts(question)
+        given = self._in_time(
+            lambda seconds, overtime: child.backward(
+                starts, [spec for _, spec in due], seconds=seconds, hold=hold, overtime=overtime, how=how
+            )
+        )
+        joined = gradients.joined(returned, given, due, question.backward.leaves, how)
+        if isinstance(joined, Failure):
+            return joined
+        again = child.reread(hold, seconds=self.settings.timeout)
+        return again if isinstance(again, Failure) else gradients.compared(joined, again)
+
+    def _in_time(self, ask: Callable[[float, float], Returned | Failure]) -> Returned | Failure:
+        """Ask the child something within the time of a call, and what may yet be spent on compiling."""
         begun = time.monotonic()
         try:
-            return child.call(sent, outputs, seconds=self.settings.timeout, hold=hold, overtime=self._overtime)
+            return ask(self.settings.timeout, self._overtime)
         except OSError as error:
             raise SandboxError(f"no shared memory can be had for a call: {error}") from error
         finally:
@@ -332,6 +362,30 @@ class Bench:
             self._taken[dtype] = any(self._goes_through(call) for call in self._plain_calls(dtype))
             self.release()
         return self._taken[dtype]
+
+    @property
+    def gives_gradients(self) -> bool:
+        """Whether some plain call has a gradient; else the candidate is a forward alone."""
+        child = self.child()
+        if isinstance(child, Child) and (child.has_backward or not child.has_graph):
+            return child.has_backward
+        if self._gradients is None:
+            calls = (
+                replace(call, grad=tuple(self.task.grad))
+                for dtype in self.task.dtypes
+                for call in self._plain_calls(dtype)
+            )
+            self._gradients = any(self._has_gradient(call) for call in calls)
+            self.release()
+        return self._gradients
+
+    def _has_gradient(self, call: Call) -> bool:
+        returned = self.call(call, hold=0).returned
+        return (
+            isinstance(returned, Returned)
+            and returned.gradients is not None
+            and any(claim is not None and claim.kind != NOTHING for claim in returned.gradients.claims)
+        )
 
     def _goes_through(self, call: Call) -> bool:
         returned = self.call(call, hold=0).returned

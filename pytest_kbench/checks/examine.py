@@ -11,16 +11,19 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from ..case import Call, Case, CaseError, NamedCase
+from ..case import COTANGENT, Call, Case, CaseError, NamedCase
 from ..options import CheckName
+from ..oracle.bits import same_bits
 from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
+from ..oracle.truth import Question
 from ..record import Comparison, Reason, Record, Status
-from ..sandbox.host import Failure, OutputClaim, Returned
+from ..sandbox.host import Failure, Gradients, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
+from .gradients import NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +118,39 @@ def _judge(task: Task, answer: Answer, returned: Returned, known: Right | None =
         return Finding(reason, explain_failure(reason, problem, _inputs(answer)))
     truth, eager = answer.truth, answer.question.eager.outputs
     actual = outputs_of(task, returned)
-    if known is not None and all(map(same_bits, actual, known[0])):
+    if known is not None and returned.gradients is None and all(map(same_bits, actual, known[0])):
         return known[1]
-    judged = zip(actual, truth.golden, truth.bounds, strict=True)
+    actual += _gradients_of(answer, returned)
+    judged = zip(actual, truth.golden[: len(actual)], truth.bounds[: len(actual)], strict=True)
     comparisons = [compare(each, golden, allowed, output=index) for index, (each, golden, allowed) in enumerate(judged)]
+    eager = eager[: len(actual)]
     if all(each.ok for each in comparisons):
         return comparisons
     strange = any(each.nonfinite for each in comparisons) and not any(each.wrong for each in comparisons)
     shapes = [tuple(each.shape) for each in eager]
-    text = explain(comparisons, shapes=shapes, dtypes=[_name(each.dtype) for each in eager])
+    text = explain(
+        comparisons, shapes=shapes, dtypes=[_name(each.dtype) for each in eager], names=_names_of(answer, len(eager))
+    )
     reason = Reason.NONFINITE if strange else Reason.WRONG
     return Finding(reason, f"{text}\n{_inputs(answer)}", comparisons=tuple(comparisons))
+
+
+def _gradients_of(answer: Answer, returned: Returned) -> list[torch.Tensor]:
+    """The gradients to be judged; where none is needed, and none came, zeros."""
+    given = returned.gradients
+    if given is None or given.refused is not None:
+        return []
+    wanted = answer.question.eager.outputs[answer.question.eager.returned :]
+    return [torch.zeros_like(want) if each is None else each for each, want in zip(given.values, wanted, strict=True)]
+
+
+def _names_of(answer: Answer, count: int) -> list[str]:
+    """What messages call the outputs and gradients of an answer; nothing where numbers do."""
+    backward, plain = answer.question.backward, answer.question.eager
+    if backward is None:
+        return []
+    outputs = ["the output"] if plain.returned == 1 else [f"output {index}" for index in range(plain.returned)]
+    return [*outputs, *(f"gradient of {name}" for name in backward.leaves)][:count]
 
 
 def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[Reason, str]]:
@@ -134,6 +159,8 @@ def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[
         yield Reason.STRUCTURE, problem
     if any(each is None for each in returned.outputs):
         yield Reason.PROTOCOL, "an output was announced that did not come"
+    if returned.gradients is not None:
+        yield from _gradient_breaches(answer.question, returned.gradients)
     if returned.overran:
         yield Reason.OUT_OF_BOUNDS, f"memory beside {', '.join(returned.overran)} was written"
     if returned.changed:
@@ -141,8 +168,36 @@ def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[
             Reason.INPUTS_CHANGED,
             f"{', '.join(returned.changed)} was written, which the task does not declare in_place",
         )
+    if returned.gradients is not None and returned.gradients.rewritten:
+        yield Reason.OUTPUTS_CHANGED, "the backward changed an output of the forward"
     if shared := {name for claim in returned.claims for name in claim.aliases} - set(task.in_place):
         yield Reason.ALIASING, f"an output shares memory with {', '.join(sorted(shared))}"
+
+
+def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[Reason, str]]:
+    """What gradients break of the contract; one that is zero because nothing depends on the argument may be absent."""
+    assert question.backward is not None
+    if given.refused is not None:
+        return
+    if given.extra:
+        due = f"{len(given.names)} are due ({', '.join(given.names)})"
+        yield Reason.STRUCTURE, f"{given.extra} gradients more came back than the task declares; {due}"
+    wanted = question.eager.outputs[question.eager.returned :]
+    for name, claim, value, want in zip(given.names, given.claims, given.values, wanted, strict=True):
+        what, dtype = f"the gradient of {name}", _name(want.dtype)
+        if claim is None or claim.kind == NOTHING:
+            if name not in question.eager.unused:
+                yield Reason.NO_GRADIENT, f"{what} is missing"
+        elif claim.kind != "tensor":
+            yield Reason.STRUCTURE, f"{what} is a {claim.kind}, not a tensor"
+        elif claim.shape != tuple(want.shape):
+            yield Reason.STRUCTURE, f"{what} has shape {claim.shape}, not {tuple(want.shape)}"
+        elif claim.dtype != dtype:
+            yield Reason.STRUCTURE, f"{what} is {claim.dtype}, not {dtype}"
+        elif claim.device != want.device.type:
+            yield Reason.STRUCTURE, f"{what} is on {claim.device}, not on {want.device.type}"
+        elif value is None:
+            yield Reason.PROTOCOL, f"{what} was announced and did not come"
 
 
 def _structure(task: Task, expected: Sequence[torch.Tensor], claims: Sequence[OutputClaim]) -> str | None:
@@ -219,17 +274,6 @@ def outputs_of(task: Task, returned: Returned) -> list[torch.Tensor]:
     return [each for each in (*returned.outputs, *written) if each is not None]
 
 
-def words(tensor: torch.Tensor) -> torch.Tensor:
-    """The bits of each element, as an integer."""
-    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    return tensor.contiguous().view(integers[tensor.element_size()])
-
-
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one shape and dtype are the same, bit by bit."""
-    return torch.equal(words(a), words(b))
-
-
 def _failed(answer: Answer, failure: Failure) -> Finding:
     built = failure.reason not in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE)
     detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n") if built else failure.detail
@@ -294,11 +338,13 @@ def _inputs(answer: Answer) -> str:
     """The arguments, one line each."""
     layouts, plans = dict(answer.call.layouts), dict(answer.call.plans)
     lines = []
-    for each in answer.question.arguments:
+    backward = answer.question.backward
+    for each in (*answer.question.arguments, *(() if backward is None else backward.cotangents)):
         if isinstance(each, Plain):
             lines.append(f"{each.name} = {each.value!r}")
         else:
-            lines.append(_described(each, layouts.get(each.name, "dense"), plans.get(each.name, "")))
+            kind = COTANGENT if each.name.startswith(f"{COTANGENT} ") else each.name
+            lines.append(_described(each, layouts.get(kind, "dense"), plans.get(kind, "")))
     return "\n".join(lines)
 
 

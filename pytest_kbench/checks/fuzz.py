@@ -20,12 +20,12 @@ from hypothesis import HealthCheck, Phase, Verbosity, given
 from hypothesis.errors import Flaky
 
 from ..case import Call, Case, NamedCase
-from ..options import Settings
+from ..options import CheckName, Settings
 from ..oracle.coverage import derive
 from ..oracle.message import explain_failure
 from ..oracle.strategies import cases as drawn
 from ..oracle.strategies import fits, sizes
-from ..record import Reason, Record
+from ..record import SEARCHED, Reason, Record
 from ..task import Task
 from .bench import Bench
 from .downgrade import downgrade
@@ -54,15 +54,20 @@ def check(bench: Bench, named: NamedCase) -> Record:
         record = examine(bench, named, "fuzz")
         plain = len(calls) == 1 and not calls[0].plans and not calls[0].layouts
         return (downgrade(bench, calls) if plain and record.reason in (None, Reason.WRONG) else None) or record
+    return searched(bench, "fuzz")
+
+
+def searched(bench: Bench, check: CheckName) -> Record:
+    """The record of a whole search for a case that fails this check."""
     start = time.perf_counter()
-    search = Search(bench)
+    search = Search(bench, check)
     found = search.run() or search.passed()
-    if found.reason in (None, Reason.WRONG):
+    if check == "fuzz" and found.reason in (None, Reason.WRONG):
         found = downgrade(bench) or found
     if found.case is not None and found.reason is not Reason.PRECISION:
         where = f"found by example {search.examples} of {bench.settings.examples}"
         found = replace(found, message=f"{found.message}\n{where}")
-    told = {**found.facts, "examples": str(search.examples)}
+    told = {**found.facts, SEARCHED: str(search.examples)}
     return replace(found, seconds={**found.seconds, "total": time.perf_counter() - start}, facts=told)
 
 
@@ -89,10 +94,11 @@ def fails(reason: Reason) -> type[Found]:
 
 
 class Search:
-    """One search for a failing example."""
+    """One search for an example that fails a check: `fuzz`, or `grad`, whose calls have a backward."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, check: CheckName = "fuzz") -> None:
         self.bench = bench
+        self.check = check
         self.examples = 0  # judged before anything failed
         self._refused: Counter[str] = Counter()
         self._dims: set[tuple[tuple[str, int], ...]] = set()
@@ -106,7 +112,7 @@ class Search:
     def run(self) -> Record | None:
         """The smallest failure that was found, if any."""
         task, settings = self.bench.task, self.bench.settings
-        test = given(drawn(task, settings.device))(lambda case: self._try(case))
+        test = given(drawn(task, settings.device, gradients=self.check == "grad"))(lambda case: self._try(case))
         test = hypothesis.settings(
             max_examples=settings.examples,
             phases=(Phase.generate, Phase.target, Phase.shrink),
@@ -119,7 +125,7 @@ class Search:
             verbosity=Verbosity.quiet,
         )(test)
         try:
-            hypothesis.seed(derive(settings.seed, "fuzz", task.name))(test)()
+            hypothesis.seed(derive(settings.seed, self.check, task.name))(test)()
         except Stop as stop:
             return stop.record
         except (Found, Flaky) as error:
@@ -158,7 +164,7 @@ class Search:
         return replace(found, facts={**found.facts, "ended": f"{why} for {self.examples} examples, so it ended there"})
 
     def _record(self, status: Any, reason: Reason | None, message: str) -> Record:
-        return Record(self.bench.task.name, self.bench.candidate.name, "fuzz", status, reason, message)
+        return Record(self.bench.task.name, self.bench.candidate.name, self.check, status, reason, message)
 
     def _try(self, case: Case) -> None:
         """One example: nothing happens, or `Found` or `Stop` is raised."""
@@ -209,7 +215,7 @@ class Search:
         return record
 
     def _examined(self, case: Case) -> Record:
-        return examine(self.bench, NamedCase("", case), "fuzz")
+        return examine(self.bench, NamedCase("", case), self.check)
 
     def _reproduced(self, record: Record) -> Record:
         """The same failure in a new child; raises `Stop` where it takes earlier calls too, or never comes again."""

@@ -14,13 +14,14 @@ import torch
 
 from ..case import Call, Case, NamedCase
 from ..options import CheckName
+from ..oracle.bits import same_bits, words
 from ..oracle.coverage import derive
 from ..oracle.message import explain_failure
 from ..record import Reason, Record
 from ..sandbox.host import Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-from .examine import Finding, Judged, Passed, outputs_of, recorded, run, same_bits, words
+from .examine import Finding, Judged, Passed, outputs_of, recorded, run
 
 REPEATS = 6  # of a call, with another in between: enough that most races and atomics show
 ALONE = 2  # with one thread, where only threads of a candidate's own can race

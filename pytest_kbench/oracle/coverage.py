@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from ..argument import FLOATS, LAYOUTS, Optional, Param, Scalar, Tensor
-from ..case import DTYPE_NAMES, PLANS, Call, Case, NamedCase
+from ..case import BACKWARDS, COTANGENT, DTYPE_NAMES, PLANS, SUMMED, Call, Case, NamedCase
 from ..expression import shape
 from ..task import Task
 from ..values import Masks
@@ -31,6 +31,10 @@ Factor = tuple[Key, tuple[Any, ...]]
 Row = dict[Key, Any]
 
 SHAPE, DTYPE, STATE = ("shape", ""), ("dtype", ""), ("state", "")
+LEAVES, BACKWARD = ("leaves", ""), ("backward", "")
+
+COTANGENT_LAYOUTS = ("dense", "transposed", "sliced", "offset", "expanded", SUMMED)
+COTANGENT_PLANS = ("normal", "scaled", "constant", "spike")
 
 
 def fixed_cases(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
@@ -42,6 +46,21 @@ def fixed_cases(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
         for index in range(SEEDS):
             name = ":".join([*parts, f"s{index}"])
             cases.append(NamedCase(name, Case((replace(call, seed=derive(seed, task.name, name)),))))
+    return tuple(cases)
+
+
+def gradients(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
+    """The cases of the grad check: every pair of factor values at least once, those of cotangents and leaves too.
+
+    Where values are NaN or infinite, gradients depend on the form of the formula: inputs are finite here.
+    """
+    if not task.grad:
+        return ()
+    all_factors = gradient_factors(task, device)
+    cases = []
+    for row in pairwise(all_factors):
+        name = ":".join([*_id(task, all_factors, row), "s0"])
+        cases.append(NamedCase(name, Case((replace(_call(task, row), seed=derive(seed, task.name, "grad", name)),))))
     return tuple(cases)
 
 
@@ -195,6 +214,22 @@ def factors(task: Task, device: str) -> list[Factor]:
     return found
 
 
+def gradient_factors(task: Task, device: str) -> list[Factor]:
+    """All that varies between calls with a backward."""
+    found = []
+    for key, values in factors(task, device):
+        finite = tuple(value for value in values if value not in UNBOUNDED) if key[0] == "plan" else values
+        found.append((key, finite))
+    leaves = (tuple(task.grad), *((name,) for name in task.grad if len(task.grad) > 1))
+    return [
+        *found,
+        (("layout", COTANGENT), COTANGENT_LAYOUTS),
+        (("plan", COTANGENT), COTANGENT_PLANS),
+        (LEAVES, leaves),
+        (BACKWARD, (None, *BACKWARDS)),
+    ]
+
+
 def takes_plans(task: Task, tensor: Tensor) -> bool:
     """Whether the value plans apply to this input: a floating-point one whose values nothing else decides."""
     return tensor.values is None and task.inputs is None and (tensor.dtype or "float32") in FLOATS
@@ -221,6 +256,8 @@ def _call(task: Task, row: Row) -> Call:
         absent=tuple(name for name, present in _of(row, "present") if not present),
         layouts=tuple((name, layout) for name, layout in _of(row, "layout") if layout != "dense"),
         plans=tuple((name, plan) for name, plan in _of(row, "plan") if plan != "normal"),
+        grad=row.get(LEAVES, ()),
+        backward=row.get(BACKWARD),
     )
 
 
@@ -235,6 +272,10 @@ def _id(task: Task, factors: Sequence[Factor], row: Row) -> list[str]:
             parts += [] if value else [f"no-{name}"]
         elif kind == "scalar":
             parts += [f"{name}-{value}"] if len(values) > 1 else []
+        elif key == LEAVES:
+            parts += [] if value == tuple(task.grad) else [f"to-{'-'.join(value)}"]
+        elif key == BACKWARD:
+            parts += [] if value is None else [value]
         elif value not in ("dense", "normal"):
-            parts.append(f"{name}-{value}" if inputs > 1 else value)
+            parts.append(f"{name}-{value}" if inputs > 1 or name == COTANGENT else value)
     return parts

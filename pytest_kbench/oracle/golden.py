@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ..task import Task
+from .bits import same_bits
 from .coverage import derive
 from .inputs import Arguments, Placed, laid_out
 from .modes import LOWER, Double, Shaking, shake
+from .ties import Contested
+
+Started = tuple[tuple[str, ...], tuple[torch.Tensor, ...]]  # names of leaves, cotangents
 
 SHAKES = 2  # one draw may be small by chance where a single element decides: a row with one large value
 
@@ -30,8 +35,9 @@ class Golden:
     golden, element by element: torch rounds differently where it cannot vectorise.
 
     `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing; `summed`
-    how many the longest sum that was seen has. Outputs are what the function returns, then the arguments that it writes
-    in place.
+    how many the longest sum that was seen has. `contested` is how far gradients move where the choice of a maximum, or
+    the sign of what a ReLU got, is up to rounding; `None` where nothing is. Outputs are what the function returns, then
+    the arguments that it writes in place, or the gradients that were asked for.
     """
 
     golden: tuple[torch.Tensor, ...]
@@ -39,64 +45,113 @@ class Golden:
     shaken: tuple[torch.Tensor, ...]
     terms: tuple[int, ...]
     summed: int
+    contested: tuple[torch.Tensor, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """What the reference gives in the working dtype: `outputs`, of which the first `returned` are returned."""
+    """What the reference gives in the working dtype: `outputs`, of which the first `returned` are returned.
+
+    After them come arguments that it writes, or where a backward was asked for one gradient per leaf; `unused` names
+    leaves on which no output depends (their gradient is zero, and may as well be absent).
+    """
 
     outputs: tuple[torch.Tensor, ...]
     returned: int
+    unused: tuple[str, ...] = ()
 
 
-def eager(task: Task, arguments: Arguments) -> Eager:
+@dataclass(frozen=True, slots=True)
+class Backward:
+    """What is differentiated: by which arguments, and what the backward starts from (one per floating-point output)."""
+
+    leaves: tuple[str, ...]
+    cotangents: tuple[Placed, ...]
+
+
+def eager(task: Task, arguments: Arguments, backward: Backward | None = None) -> Eager:
     """Run the reference as it is, on private copies of the arguments. Raises `ReferenceFailed`."""
     copies = _taken(arguments, torch.clone)
-    outcome = _run(task, task.function, copies)
+    outcome = _run(task, task.function, copies, _started(backward, torch.clone))
     for each in arguments:
-        if isinstance(each, Placed) and not each.in_place and not _same(each.values, copies[each.name]):
+        if isinstance(each, Placed) and not each.in_place and not same_bits(each.values, copies[each.name]):
             raise ReferenceFailed(f'{task.function.__name__} writes {each.name}; declare in_place=["{each.name}"]')
     return outcome
 
 
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    bits = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
-    return torch.equal(a.view(bits), b.view(bits))
-
-
-def golden(task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager) -> Golden:
+def golden(
+    task: Task, arguments: Arguments, dtype: str, seed: int, eager: Eager, backward: Backward | None = None
+) -> Golden:
     """Run the reference in float64, and once more shaken, for a case of this dtype. Raises `ReferenceFailed`."""
     truth = task.golden or task.function
     chance = random.Random(derive(seed, "shake"))
-    doubled = _taken(arguments, _double)
-    with Double():
-        exact = _run(task, truth, doubled).outputs
+    exact = _exactly(task, arguments, backward, Double())
     shaking = Shaking(getattr(torch, dtype), chance)
-    moved = [_taken(arguments, functools.partial(_shaken, chance=chance)) for _ in range(SHAKES)]
+    moves = functools.partial(_shaken, chance=chance)
+    moved = [(_taken(arguments, moves), _started(backward, moves)) for _ in range(SHAKES)]
     with shaking:
-        draws = [_run(task, truth, taken).outputs for taken in moved]
+        draws = [_run(task, truth, *each).outputs for each in moved]
     shapes = [[each.shape for each in outputs] for outputs in (eager.outputs, exact, *draws)]
     if any(each != shapes[0] for each in shapes):
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
     shaken = tuple(_farthest(golden, each) for golden, each in zip(exact, zip(*draws, strict=True), strict=True))
     terms = tuple(max(_terms(arguments, each), shaking.terms) if shaking.sums else 1 for each in exact)
-    return Golden(exact, _eager_as_they_lie(task, arguments, eager.outputs, exact), shaken, terms, shaking.terms)
+    lying = _eager_as_they_lie(task, arguments, eager.outputs, exact, backward)
+    moving = _contested(task, arguments, backward, exact, dtype, chance) if shaking.kinks else None
+    return Golden(exact, lying, shaken, terms, shaking.terms, moving)
 
 
-def coarser(task: Task, arguments: Arguments, mode: Double) -> tuple[torch.Tensor, ...]:
+def _exactly(task: Task, arguments: Arguments, backward: Backward | None, mode: Double) -> tuple[torch.Tensor, ...]:
+    """The reference in float64, under a mode that is not there yet when its arguments are made."""
+    taken, started = _taken(arguments, _double), _started(backward, _double)
+    with mode:
+        return _run(task, task.golden or task.function, taken, started).outputs
+
+
+def _contested(
+    task: Task,
+    arguments: Arguments,
+    backward: Backward | None,
+    exact: Sequence[torch.Tensor],
+    dtype: str,
+    chance: random.Random,
+) -> tuple[torch.Tensor, ...] | None:
+    """How far each gradient moves where it is up to rounding (see `ties`); no output does."""
+    if backward is None:
+        return None
+    modes = [Contested(getattr(torch, dtype), chance, maxima=task.ties == "mask") for _ in range(SHAKES)]
+    draws = [_exactly(task, arguments, backward, mode) for mode in modes]
+    moved = [
+        [(each - golden).abs_() for each in each_draw]
+        for golden, each_draw in zip(exact, zip(*draws, strict=True), strict=True)
+    ]
+    return tuple(functools.reduce(torch.maximum, each) for each in moved)
+
+
+def coarser(
+    task: Task, arguments: Arguments, mode: Double, backward: Backward | None = None
+) -> tuple[torch.Tensor, ...]:
     """Golden's outputs once more, under a mode that does some of the work less exactly. Raises `ReferenceFailed`."""
     with mode:  # inputs too are made under it, as it may round them
-        return _run(task, task.golden or task.function, _taken(arguments, _double)).outputs
+        taken, started = _taken(arguments, _double), _started(backward, _double)
+        return _run(task, task.golden or task.function, taken, started).outputs
 
 
 def _eager_as_they_lie(
-    task: Task, arguments: Arguments, dense: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]
+    task: Task,
+    arguments: Arguments,
+    dense: Sequence[torch.Tensor],
+    exact: Sequence[torch.Tensor],
+    backward: Backward | None,
 ) -> tuple[torch.Tensor, ...]:
     """Eager's outputs, those on strided inputs where they are farther from golden."""
-    if all(each.strides == each.values.stride() and not each.offset for each in arguments if isinstance(each, Placed)):
+    tensors = [each for each in arguments if isinstance(each, Placed)]
+    tensors += [] if backward is None else backward.cotangents
+    if all(each.strides == each.values.stride() and not each.offset for each in tensors):
         return tuple(dense)
     taken = {each.name: laid_out(each) if isinstance(each, Placed) else each.value for each in arguments}
-    strided = _run(task, task.function, taken).outputs
+    started = None if backward is None else (backward.leaves, tuple(map(laid_out, backward.cotangents)))
+    strided = _run(task, task.function, taken, started).outputs
     return tuple(
         torch.where((b.double() - golden).abs() > (a.double() - golden).abs(), b, a) if a.is_floating_point() else a
         for a, b, golden in zip(dense, strided, exact, strict=True)
@@ -123,14 +178,18 @@ def _taken(arguments: Arguments, take: Callable[[torch.Tensor], torch.Tensor]) -
     return {each.name: take(each.values) if isinstance(each, Placed) else each.value for each in arguments}
 
 
-def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any]) -> Eager:
-    try:
-        with torch.no_grad():
-            result = function(*taken.values())
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # the task's own code: whatever it raises, SystemExit too, is reported as the task's
-        raise ReferenceFailed(f"{function.__name__} raised {type(error).__name__}: {error}") from error
+def _started(backward: Backward | None, take: Callable[[torch.Tensor], torch.Tensor]) -> Started | None:
+    """Where a backward starts: the leaves' names, and something made of each cotangent."""
+    return None if backward is None else (backward.leaves, tuple(take(each.values) for each in backward.cotangents))
+
+
+def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], started: Started | None = None) -> Eager:
+    """The function on these arguments, and the gradients of its outputs where they are asked for."""
+    leaves, cotangents = started or ((), ())
+    for name in leaves:
+        taken[name].requires_grad_()
+    with _told(function.__name__), torch.set_grad_enabled(started is not None):
+        result = function(*taken.values())
     returned = () if result is None and task.in_place else result if isinstance(result, (tuple, list)) else (result,)
     for name in task.in_place:
         if any(each is taken[name] for each in returned):
@@ -142,7 +201,38 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any]) -> 
         raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")
     if any(each.is_complex() for each in outputs):
         raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
-    return Eager(tuple(each.detach() for each in outputs), len(returned))
+    with _told(f"the gradient of {function.__name__}"):
+        gradients = _gradients(outputs, [taken[name] for name in leaves], cotangents)
+    unused = tuple(name for name, each in zip(leaves, gradients, strict=True) if each is None)
+    filled = (
+        torch.zeros_like(taken[name]) if each is None else each for name, each in zip(leaves, gradients, strict=True)
+    )
+    return Eager((*(each.detach() for each in outputs), *filled), len(returned), unused)
+
+
+def _gradients(
+    outputs: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    """The vector-Jacobian product, per leaf; `None` for one that no output depends on."""
+    floating = [each for each in outputs if each.is_floating_point()] if leaves else []
+    pairs = [each for each in zip(floating, cotangents, strict=bool(leaves)) if each[0].requires_grad]
+    if not pairs:
+        return [None] * len(leaves)
+    found: Sequence[torch.Tensor | None] = torch.autograd.grad(
+        [output for output, _ in pairs], leaves, [cotangent for _, cotangent in pairs], allow_unused=True
+    )
+    return found
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """The task's own code: whatever it raises, SystemExit too, is reported as the task's."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise ReferenceFailed(f"{what} raised {type(error).__name__}: {error}") from error
 
 
 def _double(values: torch.Tensor) -> torch.Tensor:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..argument import Dim, Optional, Param, Scalar, Tensor
-from ..case import Call, CaseError
+from ..case import COTANGENT, SUMMED, Call, CaseError
 from ..expression import Expression, ExpressionError, shape
 from ..task import Task, why_not_alone
 from ..values import Constant, Distribution, Integers, Kaiming, Masks, Normal, Uniform, UniformFanIn, Xavier
@@ -96,6 +96,24 @@ def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Argument
     return tuple(arguments)
 
 
+def cotangents(call: Call, outputs: Sequence[torch.Tensor]) -> tuple[Placed, ...]:
+    """What the backward of this call starts from: one tensor like each of the forward's floating-point outputs."""
+    layout, plan = dict(call.layouts).get(COTANGENT, "dense"), dict(call.plans).get(COTANGENT, "normal")
+    found = []
+    for index, output in enumerate(outputs):
+        if output.is_floating_point():
+            size = tuple(output.shape)
+            generator = _generator(call.seed, f"{COTANGENT} {index}", output.device)
+            values = PLANNED[plan](size, output.dtype, generator).to(output.dtype)
+            if values.numel() and layout == SUMMED:
+                values = values.reshape(-1)[:1].expand(values.numel()).reshape(size).contiguous()
+            elif layout == "expanded" and size and size[0] > 1:
+                values = values[:1].expand(size).contiguous()
+            name = COTANGENT if len(outputs) == 1 else f"{COTANGENT} {index}"
+            found.append(Placed(name, values, *place(layout, size), in_place=False))
+    return tuple(found)
+
+
 def place(layout: str, size: tuple[int, ...]) -> tuple[tuple[int, ...], int, int]:
     """Strides, offset and storage of a layout, all in elements. A layout that a rank does not have is dense."""
     dense = _dense(size)
@@ -116,6 +134,8 @@ def place(layout: str, size: tuple[int, ...]) -> tuple[tuple[int, ...], int, int
             return (batch, channels, height, width), 0, numel
         case "expanded" if size:
             return (0, *dense[1:]), 0, math.prod(size[1:])
+        case "summed":
+            return (0,) * len(size), 0, min(numel, 1)
     return dense, 0, numel
 
 
@@ -156,9 +176,16 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
         )
     if call.state is not None and call.state not in task.states:
         raise CaseError(f"state({call.state}): {task.name} has ({', '.join(task.states)})")
+    if unknown := set(call.grad) - set(task.grad):
+        declared = f"{task.name} declares grad=({', '.join(task.grad)})"
+        raise CaseError(f"grad({', '.join(sorted(unknown))}): {declared}; second derivatives are not graded")
+    if call.grad and call.only:
+        raise CaseError("grad and only: the gradients of one index alone are not graded")
+    if (plan := dict(call.plans).get(COTANGENT, "normal")) not in PLANNED:
+        raise CaseError(f"values({COTANGENT}={plan}): choose from {', '.join(PLANNED)}")
     for part, names, known in (
-        ("layout", [name for name, _ in call.layouts], tensors),
-        ("values", [name for name, _ in call.plans], tensors),
+        ("layout", [name for name, _ in call.layouts if name != COTANGENT], tensors),
+        ("values", [name for name, _ in call.plans if name != COTANGENT], tensors),
         ("absent", call.absent, optional),
     ):
         if unknown := set(names) - known:

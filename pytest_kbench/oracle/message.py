@@ -32,6 +32,7 @@ _VERDICTS: Final = {
     Reason.INPUTS_CHANGED: "inputs changed",
     Reason.OUT_OF_BOUNDS: "wrote out of bounds",
     Reason.OUTPUTS_CHANGED: "outputs changed later",
+    Reason.NO_GRADIENT: "no gradient",
     Reason.NONDETERMINISTIC: "not deterministic",
     Reason.NONFINITE: "wrong NaN or infinity",
     Reason.WRONG: "wrong",
@@ -47,31 +48,40 @@ _VERDICTS: Final = {
 }
 
 
-def explain(comparisons: Sequence[Comparison], *, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[str]) -> str:
+def explain(
+    comparisons: Sequence[Comparison],
+    *,
+    shapes: Sequence[tuple[int, ...]],
+    dtypes: Sequence[str],
+    names: Sequence[str] = (),
+) -> str:
     """What is wrong with a case's outputs, at most 12 lines; empty when nothing is.
 
-    `shapes` and `dtypes` belong to the comparisons, one each. The first line is the verdict on the worst output, the
+    `shapes`, `dtypes` and `names` belong to the comparisons, one each; without names outputs are numbered.
+
+    The first line is the verdict on the worst output, the
     one with NaN or infinity in the wrong place or else with the largest ratio; further wrong outputs get a line each.
     """
     if not len(comparisons) == len(shapes) == len(dtypes):
         raise ValueError(f"{len(comparisons)} comparisons, {len(shapes)} shapes, {len(dtypes)} dtypes")
     several = len(comparisons) > 1
+    called = dict(enumerate(names)) or {each.output: f"output {each.output}" for each in comparisons}
     entries = list(zip(comparisons, shapes, dtypes, strict=True))
     failed = sorted((each for each in entries if not each[0].ok), key=lambda each: _badness(each[0]), reverse=True)
     if not failed:
         return ""
     first, shape, dtype = failed[0]
-    lines = [verdict(first) + (f" (output {first.output})" if several else "")]
+    lines = [verdict(first) + (f" ({called[first.output]})" if several else "")]
     lines += _facts(first, shape, dtype)
-    rest = [f"output {each.output}: {verdict(each)}" for each, _, _ in failed[1:]]
+    rest = [f"{called[each.output]}: {verdict(each)}" for each, _, _ in failed[1:]]
     room = _LINES - len(lines)
     if len(rest) > room:
         rest = [*rest[: room - 1], f"and {len(rest) - room + 1} more outputs"]
     lines += rest
     if several and len(lines) < _LINES:
-        fine = [str(each.output) for each, _, _ in entries if each.ok]
+        fine = [called[each.output] for each, _, _ in entries if each.ok]
         if fine:
-            lines.append(f"within the bound: output{'s' * (len(fine) > 1)} {', '.join(fine)}")
+            lines.append(f"within the bound: {', '.join(fine)}")
     return "\n".join(_short(line, _WIDTH) for line in lines)
 
 

@@ -40,6 +40,9 @@ _ALONG: Final = {
 }
 
 
+KINKS: Final = frozenset(("relu", "max_pool2d_with_indices"))  # operators whose gradient is one thing or another
+
+
 class Double(TorchDispatchMode):
     """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
 
@@ -114,7 +117,7 @@ class Shaking(Double):
     of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
 
     Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
-    longest of their sums has, as far as their arguments show (1 at least).
+    longest of their sums has, as far as their arguments show (1 at least); `kinks` whether one of them chose.
     """
 
     def __init__(self, dtype: torch.dtype, chance: random.Random) -> None:
@@ -122,6 +125,7 @@ class Shaking(Double):
         self._unit = torch.finfo(accumulator(dtype)).eps
         self._chance = chance
         self.sums = False
+        self.kinks = False
         self.terms = 1
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -129,6 +133,7 @@ class Shaking(Double):
         result = _widened(func(*args, **kwargs))
         name, exact, pointwise = _nature(func)
         if exact:
+            self.kinks = self.kinks or name in KINKS
             return result
         if not pointwise:
             self.sums = True
@@ -169,6 +174,14 @@ def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
         return int(args[1].numel() // max(args[1].shape[0], 1))
     if operation in ("native_layer_norm", "_fused_rms_norm"):
         return math.prod(args[1])
+    if operation.endswith("_backward"):
+        made = [
+            each.numel()
+            for each in (result if isinstance(result, tuple | list) else (result,))
+            if isinstance(each, Tensor)
+        ]
+        got = [each.numel() for each in args if isinstance(each, Tensor)]
+        return max(got, default=1) // max(min((count for count in made if count), default=1), 1)
     if operation in _ALONG:
         return int(args[0].shape[args[_ALONG[operation]]]) if args[0].dim() else 1
     first = result[0] if isinstance(result, tuple | list) else result

@@ -19,17 +19,19 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from ..argument import LAYOUTS, Optional, Param, Scalar, Tensor
-from ..case import PLANS, Call, Case
+from ..case import BACKWARDS, COTANGENT, PLANS, Call, Case
 from ..expression import Expression, ExpressionError, shape
 from ..task import Range, Task
 from ..values import Integers, Masks
-from .coverage import UNBOUNDED, derive, takes_layout, takes_plans
+from .coverage import COTANGENT_LAYOUTS, UNBOUNDED, derive, takes_layout, takes_plans
 from .inputs import EDGES
 
 T = TypeVar("T")
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 BUDGETS = (*[1 << 12] * 16, *[1 << 16] * 10, *[1 << 18] * 5, 1 << 21)  # elements of a call's arguments
+GRADIENT_BUDGETS = BUDGETS[:-1]  # a backward has more to do
+WAYS = (*[None] * 6, *BACKWARDS)  # how a backward is called
 WORK = 8  # products of dimensions allowed per element of the budget
 KINDS = ("values", "shape", "dtype", "state", "all")  # what changes from one call to the next
 CALLS = (*[1] * 5, 2, 3, 4)  # in one child
@@ -45,9 +47,9 @@ STRIDED_PARAMS = (*[False] * 5, True)  # whether parameters have layouts of thei
 
 
 @lru_cache(maxsize=64)
-def cases(task: Task, device: str) -> st.SearchStrategy[Case]:
-    """A strategy of cases inside the task's declaration."""
-    choices = _choices(task, device)
+def cases(task: Task, device: str, *, gradients: bool = False) -> st.SearchStrategy[Case]:
+    """A strategy of cases inside the task's declaration; with `gradients`, of calls with a backward."""
+    choices = _with_gradients(task, _choices(task, device)) if gradients else _choices(task, device)
 
     @st.composite
     def drawn(draw: Draw) -> Case:
@@ -77,6 +79,24 @@ class Choices:
     layouts: tuple[tuple[str, tuple[str, ...]], ...]
     param_layouts: tuple[tuple[str, tuple[str, ...]], ...]
     plans: tuple[tuple[str, tuple[str, ...]], ...]
+    budgets: tuple[int, ...] = ()
+    leaves: tuple[tuple[str, ...], ...] = ()  # sets of arguments whose gradients are asked for
+    cotangents: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # their layouts and value plans
+
+
+def _with_gradients(task: Task, choices: Choices) -> Choices:
+    """The same for calls with a backward: of finite values, and a little smaller."""
+    plans = tuple((name, tuple(each for each in kinds if each not in UNBOUNDED)) for name, kinds in choices.plans)
+    single = tuple((name,) for name in task.grad if len(task.grad) > 1)
+    finite = tuple(plan for plan in PLANS if plan not in UNBOUNDED and plan != "normal")
+    layouts = ("dense",) * PLAIN + tuple(each for each in COTANGENT_LAYOUTS if each != "dense")
+    return replace(
+        choices,
+        plans=plans,
+        budgets=GRADIENT_BUDGETS,
+        leaves=(tuple(task.grad),) * max(len(single), 1) + single,
+        cotangents=(layouts, ("normal",) * PLAIN + finite),
+    )
 
 
 def _choices(task: Task, device: str) -> Choices:
@@ -168,6 +188,12 @@ def _call(pick: Picks, task: Task, choices: Choices, seed: int) -> Call:
     """One call, all of it drawn anew."""
     strided = choices.layouts + (choices.param_layouts if pick("strided parameters", STRIDED_PARAMS) else ())
     plans, layouts = _of_each(pick, "plan", choices.plans), _of_each(pick, "layout", strided)
+    leaves: tuple[str, ...] = ()
+    backward: str | None = None
+    if choices.leaves:
+        leaves, backward = pick("leaves", choices.leaves), pick("backward", WAYS)
+        layouts.append((COTANGENT, pick("layout cotangent", choices.cotangents[0])))
+        plans.append((COTANGENT, pick("plan cotangent", choices.cotangents[1])))
     return Call(
         dims=_dims(pick, task, choices, seed),
         dtype=pick("dtype", choices.dtypes),
@@ -176,6 +202,8 @@ def _call(pick: Picks, task: Task, choices: Choices, seed: int) -> Call:
         absent=tuple(name for name in choices.optional if pick(name, (False, True))),
         layouts=tuple((name, layout) for name, layout in layouts if layout != "dense"),
         plans=tuple((name, plan) for name, plan in plans if plan != "normal"),
+        grad=leaves,
+        backward=backward,
         seed=seed,
     )
 
@@ -221,7 +249,7 @@ def _within(pick: Picks, task: Task, choices: Choices, attempt: int, seed: int) 
     def drawn(what: str, values: tuple[T, ...]) -> T:
         return pick(f"{what} {attempt}", values)
 
-    budget = drawn("budget", BUDGETS)
+    budget = drawn("budget", choices.budgets or BUDGETS)
     names = tuple(choices.sizes)
     start, fill = drawn("first", tuple(product(range(len(names)), FULL)))
     dims = {name: each[0] for name, each in choices.sizes.items()}

@@ -9,7 +9,7 @@ own conditioning, which is how far shaken lies from golden.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import torch
@@ -33,9 +33,12 @@ _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; c
 _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
+_SUMMED: Final = 2.0  # the same of a gradient, in every dtype
+_EXACT: Final = 4.0 * torch.finfo(torch.float64).eps  # of the largest number there is: golden is no better than that
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
 _COARSER: Final = 2.0  # times the distance of a coarser precision that a task allows
+_MOVES: Final = 2.0  # times what a gradient moves where a choice is up to rounding
 _VOID: Final = (1 / 4, 2048.0)  # of the shake, where golden is smaller than the shake: times n + 16, at most
 
 
@@ -102,6 +105,8 @@ def bound(
     telling: bool = False,
     coarse: Tensor | None = None,
     vast: bool = False,
+    contested: Tensor | None = None,
+    start: float | None = None,
 ) -> Bound:
     """The bound of one output, by the three-way rule.
 
@@ -140,6 +145,13 @@ def bound(
     `vast` says that inputs are so large that intermediates may overflow. Where eager is finite then, but has lost every
     digit of a row (1 / inf = 0), anything may stand there, as where eager is not finite.
 
+    `contested`, of a gradient: how far each element moves where a choice is up to rounding. Twice the largest move
+    among the neighbours is allowed on top, where an element moves at all.
+
+    `start`, of a gradient: the largest magnitude in what the backward started from. Gradients are sums of what comes
+    from several places (of a maximum, say, that was subtracted), as large as their neighbours and smaller in the end:
+    `_SUMMED` units of the largest |g| among the neighbours are allowed in every dtype, and what float64 itself rounds.
+
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
     and what is pooled with it, may be anything.
@@ -152,15 +164,28 @@ def bound(
     if not golden.numel():
         return Bound(torch.zeros_like(golden), None if tolerance.fixed is not None else 0.0)
     if tolerance.fixed is None:
-        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling, coarse)
+        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling, coarse, start)
     else:
         magnitude = golden.abs()
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
         made = Bound(_fixed(magnitude, tolerance.fixed), None)
         reach = reach if bool(eager.isfinite().all()) else math.nan
-    if reach * _room(eager.dtype, terms) <= torch.finfo(eager.dtype).max and not vast:
+    if reach * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
+        made = _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast, start)
+    return made if contested is None else _moving(made, contested)
+
+
+def _moving(made: Bound, contested: Tensor) -> Bound:
+    """The bound with room for what moves."""
+    moves = contested > 0
+    if not bool(moves.any()):
         return made
-    return _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast)
+    contested = contested.nan_to_num(0.0)
+    pooled = _spread(_pool(contested).mul_(_MOVES), torch.zeros_like(made.elementwise))
+    room = pooled.masked_fill_(~moves, 0.0)
+    return replace(
+        made, elementwise=made.elementwise + room, norm=None if made.norm is None else made.norm + norm(room)
+    )
 
 
 def _room(dtype: torch.dtype, terms: int | None) -> float:
@@ -176,6 +201,7 @@ def _three_way(
     terms: int | None,
     telling: bool,
     coarse: Tensor | None,
+    start: float | None,
 ) -> tuple[Bound, float]:
     """The rule for finite values, and the largest magnitude that golden and its bound may reach together.
 
@@ -187,6 +213,8 @@ def _three_way(
         terms = max(golden.shape, default=1)
     # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
     smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
+    if start is not None:
+        smallest += _EXACT * max(start, float(golden.abs().amax()))
     drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
 
     magnitude = golden.abs()
@@ -197,8 +225,8 @@ def _three_way(
     error.abs_()
     lost = _pool(error) if telling and golden.numel() >= _LEAST else None
     shared = _pool(error.sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
-    if unit != inner:
-        shared.add_(_pool(magnitude, luck=0.0), alpha=_ROUNDED * unit)
+    if unit != inner or start is not None:
+        shared.add_(_pool(magnitude, luck=0.0), alpha=(_ROUNDED if start is None else _SUMMED) * unit)
     if shaken is not None:
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=STEP * inner))
         if unit == inner:
@@ -283,6 +311,7 @@ def _with_patterns(
     telling: bool,
     coarse: Tensor | None,
     vast: bool,
+    start: float | None,
 ) -> Bound:
     """The rule where golden or eager is not finite, or golden is near the dtype's largest number.
 
@@ -308,7 +337,7 @@ def _with_patterns(
             shaken = shaken.clamp(-limit, limit)
         if coarse is not None:
             coarse = torch.where(golden_finite & coarse.isfinite(), coarse, centre).clamp_(-limit, limit)
-        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, coarse)
+        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, coarse, start)
     else:
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     crowded = torch.zeros_like(golden_finite)

@@ -12,18 +12,22 @@ import torch
 from ..case import Call
 from ..task import Task
 from .coverage import derive
-from .golden import Eager, coarser, eager, golden
-from .inputs import Arguments, Placed, draw
+from .golden import Backward, Eager, coarser, eager, golden
+from .inputs import Arguments, Placed, cotangents, draw
 from .precision import allowed
 from .tolerance import Bound, Tolerance, bound
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a candidate is asked: its arguments, and what eager gives for them (so that outputs can be specified)."""
+    """What a candidate is asked: its arguments, and what eager gives for them (so that outputs can be specified).
+
+    With a `backward`, its gradients are among eager's outputs.
+    """
 
     arguments: Arguments
     eager: Eager
+    backward: Backward | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +44,53 @@ def ask(task: Task, call: Call) -> Question:
     Raises `CaseError` if the call does not fit the task, `InputsFailed` and `ReferenceFailed`.
     """
     arguments = draw(task, call)
-    return Question(arguments, eager(task, arguments))
+    plain = eager(task, arguments)
+    if not call.grad:
+        return Question(arguments, plain)
+    there = {each.name for each in arguments if isinstance(each, Placed)}
+    leaves = tuple(name for name in task.grad if name in call.grad and name in there)
+    backward = Backward(leaves, cotangents(call, plain.outputs[: plain.returned]))
+    return Question(arguments, eager(task, arguments, backward), backward)
 
 
 def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth:
     """Golden for a question, with its bounds. Raises `ReferenceFailed`."""
-    found = golden(task, question.arguments, call.dtype, call.seed, question.eager)
+    backward = question.backward
+    found = golden(task, question.arguments, call.dtype, call.seed, question.eager, backward)
     mode = allowed(task, derive(call.seed, "coarse"))
-    coarse = (None,) * len(found.golden) if mode is None else coarser(task, question.arguments, mode)
-    made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, strict=True)
+    coarse = (None,) * len(found.golden) if mode is None else coarser(task, question.arguments, mode, backward)
+    moving = found.contested or (None,) * len(found.golden)
+    starts = _starts(question)
+    made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
     free = _has_infinities_alone(question.arguments)
-    telling = found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
+    telling = backward is None and found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
     vast = any(plan in VAST for _, plan in call.plans)
     bounds = tuple(
-        bound(golden, eager, shaken, rule, terms=terms, indeterminate=free, telling=telling, coarse=rough, vast=vast)
-        for golden, eager, shaken, terms, rough in made
+        bound(
+            golden,
+            eager,
+            shaken,
+            rule,
+            terms=terms,
+            indeterminate=free,
+            telling=telling,
+            coarse=rough,
+            vast=vast,
+            contested=moved,
+            start=start,
+        )
+        for golden, eager, shaken, terms, rough, moved, start in made
     )
     return Truth(found.golden, bounds)
+
+
+def _starts(question: Question) -> tuple[float | None, ...]:
+    """Per output how large the cotangents are, if it is a gradient."""
+    plain, backward = question.eager, question.backward
+    if backward is None:
+        return (None,) * len(plain.outputs)
+    start = max((float(each.values.abs().amax()) for each in backward.cotangents if each.values.numel()), default=0.0)
+    return (*(None,) * plain.returned, *(start,) * len(backward.leaves))
 
 
 FEW = 8  # terms: sums of fewer are often exact, as the mean of two numbers and what they differ from it by

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ..candidate import escaped
 from ..options import CHECKS
-from ..record import Record
+from ..record import GRADIENTS, SEARCHED, Record
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -50,7 +50,7 @@ def _cell(records: Sequence[Record]) -> str:
     if len(graded) == 1 and graded[0].check == "build":
         return "ok" if passed else "FAILED"
     if len(graded) == 1 and graded[0].check == "fuzz":
-        return graded[0].facts.get("examples", "ok") if passed else "FAILED"
+        return graded[0].facts.get(SEARCHED, "ok") if passed else "FAILED"
     return f"{passed}/{len(graded)}"
 
 
@@ -63,8 +63,10 @@ def _verdict(records: Sequence[Record]) -> str:
         first = next(record for record in records)
         return f"skipped: {first.reason}"
     limits = takes(records)
-    refused = sum(int(record.facts.get("refused", 1)) for record in records if "refuses" in record.facts)
-    told = ["passed", *([f"{limits} ({refused} refused)"] if limits else [])]
+    refusals = [record for record in records if record.facts.get("refuses", GRADIENTS) != GRADIENTS]
+    refused = sum(int(record.facts.get("refused", 1)) for record in refusals)
+    alone = any(record.facts.get("refuses") == GRADIENTS for record in records)
+    told = ["passed", *([f"{limits} ({refused} refused)"] if refused else []), *(["no gradients"] if alone else [])]
     drawn = [f"fuzzed in {record.facts['drawn']}" for record in records if "drawn" in record.facts]
     drawn += [f"fuzzing: {record.facts['ended']}" for record in records if "ended" in record.facts]
     return ", ".join([*told, *drawn, *_differing(records), *_partly(records)])
@@ -84,8 +86,9 @@ def _partly(records: Sequence[Record]) -> list[str]:
 
 
 def takes(records: Sequence[Record]) -> str:
-    """What a candidate cleanly refused, in words: `dense only`, `not float16`."""
-    refused = dict.fromkeys(name for record in records for name in record.facts.get("refuses", "").split(",") if name)
+    """What a candidate cleanly refused of its inputs, in words: `dense only`, `not float16`."""
+    names = (name for record in records for name in record.facts.get("refuses", "").split(","))
+    refused = dict.fromkeys(name for name in names if name not in ("", GRADIENTS))
     tried = {layout for record in records for layout in _layouts(record.case or "") if layout in STRIDED}
     if tried and tried <= set(refused):
         return ", ".join(["dense only", *(f"not {each}" for each in refused if each not in tried)])

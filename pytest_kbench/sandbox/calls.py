@@ -6,9 +6,11 @@ Nothing that the child says of an output is believed: outputs are private copies
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from types import TracebackType
 
 import torch
@@ -95,20 +97,23 @@ def give_back(kept: Kept, connection: Connection, *, sound: bool) -> None:
     kept.take_back(ended=connection.ended is not None, asked=connection.unanswered, sound=sound)
 
 
+_GRADIENTS = -1  # the hold number of gradients' buffers
 _SPARE_BYTES = 64 << 20  # of released buffers that are kept for later calls
 
 
 class Child:
     """One candidate, loaded in a process of its own. For one thread at a time."""
 
-    def __init__(self, connection: Connection, program: Program, entry_point: str, kept: Kept | None = None) -> None:
-        self.entry_point = entry_point
+    def __init__(self, connection: Connection, program: Program, loaded: wire.Loaded, kept: Kept | None = None) -> None:
+        self.entry_point = loaded.entry_point
+        self.has_backward = loaded.backward  # a function of its own for gradients; else autograd is asked
         self.kept = kept
         self._sound: bool | None = None  # whether a call came back
         self._connection = connection
         self._program = program
         self._slots: dict[int, _Slot] = {}
-        self._held: dict[int, list[_Waiting]] = {}
+        self._held: dict[int, list[_Waiting | None]] = {}
+        self._called: dict[int, tuple[Sequence[TensorArgument | ValueArgument], list[_Placed]]] = {}
         self._spare: list[SharedBuffer] = []
         self._new: list[SharedBuffer] = []
         self._drop: list[int] = []
@@ -130,6 +135,11 @@ class Child:
     def sound(self) -> bool:
         """Whether a call has come back."""
         return self._sound is True
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether autograd can know what it does; where outputs are filled it cannot."""
+        return self._program.binding != "tvm-ffi"
 
     @property
     def layers(self) -> LayerReport:
@@ -157,16 +167,19 @@ class Child:
         seconds: float,
         hold: int = 0,
         overtime: float = 0.0,
+        leaves: Sequence[int] = (),
     ) -> Returned | Failure:
         """Call the candidate once, and copy what it left.
 
         `seconds` bound the call itself; `overtime` are further ones that it may spend on compiling. Buffers are used
         again by position, so that a second call of the same layout sees the same addresses with new values. Outputs of
-        each `hold` number have buffers of their own, and can be read again. Raises `ValueError` for an argument that
-        does not fit its own storage, and for arguments whose description is too long for a message; `SandboxError`
-        where there is no memory to share.
+        each `hold` number have buffers of their own, and can be read again. `leaves` are positions of arguments whose
+        gradients will be asked for with `backward`, unless the candidate has a function of its own for that.
+
+        Raises `ValueError` for an argument that does not fit its own storage, and for arguments whose description is
+        too long for a message; `SandboxError` where there is no memory to share.
         """
-        started = time.monotonic()
+        begun = time.monotonic()
         placed: list[_Placed] = []
         described: list[Mapping[str, object]] = []
         for index, argument in enumerate(arguments):
@@ -176,17 +189,64 @@ class Child:
             else:
                 described.append(_describe_value(argument.value))
         waiting = self._await_outputs(outputs, hold)
+        self._called[hold] = arguments, placed
         body = {
             "arguments": described,
-            "outputs": [_layout(w.buffer, w.spec.dtype, w.spec.shape, None, 0) for w in waiting],
+            "outputs": [_described(each) for each in waiting],
             "hold": hold,
-            "drop": self._drop,
-            "keep_holds": list(self._held),
+            "leaves": list(leaves),
+            "keep_holds": [each for each in self._held if each != _GRADIENTS],
         }
+        return self._answered("call", body, arguments, placed, waiting, begun, seconds, overtime)
+
+    def backward(
+        self,
+        cotangents: Mapping[int, TensorArgument],
+        gradients: Sequence[OutputSpec | None],
+        *,
+        seconds: float,
+        hold: int = 0,
+        overtime: float = 0.0,
+        how: str | None = None,
+    ) -> Returned | Failure:
+        """The gradients of the call with that `hold` number, once, as its `Returned.outputs`.
+
+        `cotangents` go by the number of the output they belong to. `gradients` says what is due: one per argument of
+        the task's `grad` where the candidate has a `backward`, `None` for an absent one; else one per leaf of the call.
+        `how` is a case's `backward`. Arguments of the call and cotangents are compared with what was sent.
+        """
+        if not self.has_backward and not self.has_graph:
+            return Returned((_claim_of(None),) * len(gradients), (None,) * len(gradients), {}, (), (), {})
+        begun = time.monotonic()
+        arguments, before = self._called[hold]
+        placed = [self._place(-1 - index, each) for index, each in cotangents.items()]
+        waiting = self._await_outputs(gradients, _GRADIENTS)
+        body = {
+            "cotangents": [[index, each.slot.layout] for index, each in zip(cotangents, placed, strict=True)],
+            "gradients": [_described(each) for each in waiting],
+            "hold": hold,
+            "backward": how,
+        }
+        sources = [*cotangents.values(), *arguments]
+        return self._answered("backward", body, sources, [*placed, *before], waiting, begun, seconds, overtime)
+
+    def _answered(
+        self,
+        operation: str,
+        body: Mapping[str, object],
+        arguments: Sequence[TensorArgument | ValueArgument],
+        placed: Sequence[_Placed],
+        waiting: Sequence[_Waiting | None],
+        begun: float,
+        seconds: float,
+        overtime: float,
+    ) -> Returned | Failure:
+        """Ask for a call or a backward, and collect what it left."""
         revealed = time.monotonic()
+        allowed = Overtime(overtime, self._program.compiles)
         try:
             reply = self._connection.request(
-                "call", body, revealed + seconds, wire.Called, self._new, Overtime(overtime, self._program.compiles)
+                operation, {**body, "drop": self._drop}, revealed + seconds, wire.Called, self._new, allowed
             )
         except wire.WireError as error:
             raise ValueError(f"the arguments cannot be sent: {error}") from error
@@ -197,10 +257,10 @@ class Child:
         self._sound = self._sound or not isinstance(reply, Failure)
         if isinstance(reply, Failure):
             return sanitizer.judged(reply, self._program)
-        if contradiction := self._contradiction(reply, arguments, len(outputs)):
+        if contradiction := self._contradiction(reply, arguments, len(waiting)):
             return self._connection.breach(contradiction)
         returned = self._collect(reply, arguments, placed, waiting)
-        returned.seconds.update(place=revealed - started, call=answered - revealed, collect=time.monotonic() - answered)
+        returned.seconds.update(place=revealed - begun, call=answered - revealed, collect=time.monotonic() - answered)
         return returned
 
     def reread(self, hold: int, *, seconds: float) -> tuple[torch.Tensor | None, ...] | Failure:
@@ -210,7 +270,7 @@ class Child:
         """
         if hold not in self._held:
             return Failure(Reason.EXITED, "the outputs of that call are gone: the process that held them has ended")
-        waiting = self._held[hold]
+        waiting = [each for each in self._held[hold] if each is not None]
         if self._program.binding == "tvm-ffi" and self.alive:  # they lie in shared memory already
             return tuple(each.copy() for each in waiting)
         for each in waiting:
@@ -225,8 +285,9 @@ class Child:
 
     def release(self) -> None:
         """Forget held outputs; the child is told with the next call. Later calls use their buffers again."""
-        self._spare += [each.buffer for waiting in self._held.values() for each in waiting]
+        self._spare += [each.buffer for waiting in self._held.values() for each in waiting if each is not None]
         self._held.clear()
+        self._called.clear()
         while sum(each.size for each in self._spare) > _SPARE_BYTES:
             self._retire(self._spare.pop(0))
 
@@ -240,6 +301,7 @@ class Child:
         self._new = []
         self._slots.clear()
         self._held.clear()
+        self._called.clear()
         self._spare.clear()
 
     # Placing.
@@ -297,18 +359,23 @@ class Child:
         ctypes.memmove(buffer.address, sent.data_ptr(), used)
         return _Placed(argument, slot, sent, dense)
 
-    def _await_outputs(self, outputs: Sequence[OutputSpec], hold: int) -> list[_Waiting]:
+    def _await_outputs(self, outputs: Sequence[OutputSpec | None], hold: int) -> list[_Waiting | None]:
         known = self._held.get(hold, [])
         for spare in known[len(outputs) :]:
-            self._retire(spare.buffer)
-        waiting = []
+            if spare is not None:
+                self._retire(spare.buffer)
+        waiting: list[_Waiting | None] = []
         for index, spec in enumerate(outputs):
-            count = 1
-            for size in spec.shape:
-                count *= size
-            buffer = self._buffer(known[index].buffer if index < len(known) else None, count * spec.dtype.itemsize)
-            waiting.append(_Waiting(spec, buffer))
-            waiting[-1].poison()
+            last = known[index] if index < len(known) else None
+            if spec is None:
+                if last is not None:
+                    self._retire(last.buffer)
+                waiting.append(None)
+                continue
+            used = math.prod(spec.shape) * spec.dtype.itemsize
+            made = _Waiting(spec, self._buffer(None if last is None else last.buffer, used))
+            made.poison()
+            waiting.append(made)
         self._held[hold] = waiting
         return waiting
 
@@ -332,22 +399,25 @@ class Child:
         reply: wire.Called,
         arguments: Sequence[TensorArgument | ValueArgument],
         placed: Sequence[_Placed],
-        waiting: Sequence[_Waiting],
+        waiting: Sequence[_Waiting | None],
     ) -> Returned:
         if self._program.binding == "tvm-ffi":
-            claims = tuple(_claim_of(each.spec) for each in waiting)
-            outputs: tuple[torch.Tensor | None, ...] = tuple(each.copy() for each in waiting)
+            claims = tuple(_claim_of(None if each is None else each.spec) for each in waiting)
+            outputs = tuple(None if each is None else each.copy() for each in waiting)
         else:
             claims = tuple(_named_claim(each, arguments) for each in reply.objects)
-            fits = [each.fits and _fits(each, spec.spec) for each, spec in zip(reply.objects, waiting, strict=False)]
-            fits += [False] * (len(waiting) - len(fits))
-            outputs = tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=True))
+            pairs = zip_longest(waiting, reply.objects[: len(waiting)])
+            outputs = tuple(
+                None if each is None or not _fits(claim, each.spec) else each.copy() for each, claim in pairs
+            )
         in_place: dict[str, torch.Tensor] = {}
         changed: list[str] = []
         overran: list[str] = []
         for each in placed:
             self._examine(each, in_place, changed, overran)
-        overran += [f"output {index}" for index, each in enumerate(waiting) if each.buffer.overran()]
+        overran += [
+            f"output {index}" for index, each in enumerate(waiting) if each is not None and each.buffer.overran()
+        ]
         return Returned(claims, outputs, in_place, tuple(changed), tuple(overran), {})
 
     def _examine(
@@ -414,12 +484,21 @@ def _describe_value(value: int | float | bool | str | None) -> dict[str, object]
     return {"type": "float", "value": float(value).hex()}
 
 
-def _claim_of(spec: OutputSpec) -> OutputClaim:
+def _described(waiting: _Waiting | None) -> dict[str, object] | None:
+    """Where an output is to be filled or copied, for the wire."""
+    return None if waiting is None else _layout(waiting.buffer, waiting.spec.dtype, waiting.spec.shape, None, 0)
+
+
+def _claim_of(spec: OutputSpec | None) -> OutputClaim:
+    if spec is None:
+        return OutputClaim("NoneType", None, None, None, None)
     dtype = str(spec.dtype).removeprefix("torch.")
     return OutputClaim("tensor", dtype, spec.shape, contiguous_strides(spec.shape), "cpu")
 
 
-def _fits(claim: wire.ReturnedObject, spec: OutputSpec) -> bool:
+def _fits(claim: wire.ReturnedObject | None, spec: OutputSpec) -> bool:
+    if claim is None or not claim.fits:
+        return False
     return claim.dtype == str(spec.dtype).removeprefix("torch.") and claim.shape == spec.shape
 
 

@@ -31,9 +31,11 @@ import tvm_ffi
 
 from . import wire
 from .buffers import MappedBuffer, tensor_over
+from .gradients import Forward, differentiated, with_leaves
 from .limits import LayerReport
 
 MODULE_NAME = "candidate"
+BACKWARD = "backward"  # the name of a candidate's own gradients
 LONGEST_MESSAGE = 2000  # characters of an exception's text
 LONGEST_DETAIL = 16_000  # characters of a traceback
 LONGEST_COMPILER_OUTPUT = 64_000
@@ -127,10 +129,11 @@ class LoadedCandidate:
         self._path = ""
         self._module: object = None
         self._function: Callable[..., object] | None = None
+        self._backward: Callable[..., object] | None = None
         self._destination_passing = False
         self._buffers: dict[int, MappedBuffer] = {}
         self._tensors: dict[str, tuple[object, torch.Tensor, Message]] = {}
-        self._held: dict[int, tuple[list[object], list[torch.Tensor]]] = {}
+        self._held: dict[int, Forward] = {}
 
     def reply(self, seq: int, body: Mapping[str, object]) -> None:
         """Send one reply; output that was printed before is flushed first. Without a channel there is no going on."""
@@ -150,7 +153,13 @@ class LoadedCandidate:
 
     def answer(self, request: Message) -> Mapping[str, object]:
         """One request's reply."""
-        operation = {"load": self.load, "call": self.call, "reread": self.reread, "build": self.build}[request["op"]]
+        operation = {
+            "load": self.load,
+            "call": self.call,
+            "backward": self.backward,
+            "reread": self.reread,
+            "build": self.build,
+        }[request["op"]]
         try:
             return operation(request)
         except BaseException as error:
@@ -174,7 +183,9 @@ class LoadedCandidate:
             function = getattr(self._module, name, None)
             if callable(function):
                 self._function = function
-                return {"is": "loaded", "entry_point": name}
+                backward = getattr(self._module, BACKWARD, None)
+                self._backward = backward if callable(backward) else None
+                return {"is": "loaded", "entry_point": name, "backward": self._backward is not None}
         said = _no_entry_point(request["entry_points"], _functions_of(self._module, self._path))
         if binding in _EXPORTS:
             said += f"; {_EXPORTS[binding].format(name=request['entry_points'][0])}"
@@ -187,18 +198,50 @@ class LoadedCandidate:
         arguments = [self._argument(f"a{index}", each) for index, each in enumerate(request["arguments"])]
         hold = request["hold"]
         targets = [self._tensor(f"o{hold}.{index}", each) for index, each in enumerate(request["outputs"])]
+        given, leaves = with_leaves(arguments, () if self._backward else request["leaves"])
+        self._held[hold] = Forward(given, leaves, targets=targets)
         if self._destination_passing:
-            self._function(*arguments, *targets)
+            self._function(*given, *targets)
+            self._held[hold].objects += targets
             return {"is": "called", "objects": []}
-        returned = self._function(*arguments)
-        objects = list(returned) if isinstance(returned, (tuple, list)) else [returned]
-        self._held[hold] = (objects, targets)
+        objects = _listed(self._function(*given))
+        self._held[hold].objects += objects
         return {"is": "called", "objects": [_claim(each, arguments, targets, i) for i, each in enumerate(objects)]}
+
+    def backward(self, request: Message) -> Mapping[str, object]:
+        """The gradients of an earlier call's outputs, described (destination passing: filled); it is run only once.
+
+        `cotangents` are pairs of an output's number and a tensor; `gradients` are tensors to fill, `null` where none is
+        due. A `backward` of the candidate's own gives all that there are, autograd those of the leaves.
+        """
+        self._forget(request["drop"], list(self._held))
+        forward = self._held[request["hold"]]
+        starts = {index: self._tensor(f"c{index}", each) for index, each in request["cotangents"]}
+        targets = [
+            None if each is None else self._tensor(f"g{index}", each) for index, each in enumerate(request["gradients"])
+        ]
+        function = self._function
+        assert function is not None, "load comes first"
+        if self._backward is None:
+            found = differentiated(forward, starts, request["backward"], lambda: _listed(function(*forward.arguments)))
+        else:
+            given = [*starts.values(), *forward.arguments, *forward.objects]
+            given += targets if self._destination_passing else []
+            for _ in range(2 if request["backward"] == "twice" else 1):
+                found = _listed(self._backward(*given))
+        if self._destination_passing:
+            return {"is": "called", "objects": []}
+        sources = [*starts.values(), *forward.arguments]
+        return {
+            "is": "called",
+            "objects": [_claim(each, sources, targets, index) for index, each in enumerate(found)],
+        }
 
     def reread(self, request: Message) -> Mapping[str, object]:
         """Copy the outputs of an earlier call once more."""
-        objects, targets = self._held.get(request["hold"], ([], []))
-        return {"is": "copied", "fits": [_copy(each, target) for each, target in zip(objects, targets, strict=False)]}
+        held = self._held.get(request["hold"], Forward([]))
+        pairs = zip(held.objects, held.targets, strict=False)
+        return {"is": "copied", "fits": [_copy(each, target) for each, target in pairs]}
 
     def build(self, request: Message) -> Mapping[str, object]:
         """Let ninja make one file; what compilers say comes with a failure."""
@@ -326,7 +369,7 @@ def load_torch_library(path: str) -> SimpleNamespace:
 # Claims about returned objects. The unbound methods of torch.Tensor are asked, not the object's own.
 
 
-def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.Tensor], index: int) -> Message:
+def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.Tensor | None], index: int) -> Message:
     if not isinstance(value, torch.Tensor):
         name = _type_name(value)
         return _object_claim("class named tensor" if name == "tensor" else name)
@@ -345,6 +388,10 @@ def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.T
             "callables": callables[:20],
             "fits": index < len(targets) and _copy(value, targets[index]),
         }
+
+
+def _listed(returned: object) -> list[object]:
+    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
 
 
 def _object_claim(kind: str) -> Message:
@@ -373,9 +420,9 @@ def _overlapped(value: torch.Tensor, arguments: Sequence[object]) -> list[int]:
     return found
 
 
-def _copy(value: object, target: torch.Tensor) -> bool:
+def _copy(value: object, target: torch.Tensor | None) -> bool:
     """Copy a returned tensor into shared memory, if it is what was specified."""
-    if not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
+    if target is None or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return False
     if value.dtype != target.dtype or value.shape != target.shape or value.device.type != "cpu":
         return False

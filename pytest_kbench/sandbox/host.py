@@ -40,6 +40,7 @@ from .limits import LayerReport, Policy
 from .outcome import (
     CompileJob,
     Failure,
+    Gradients,
     Limits,
     OutputClaim,
     OutputSpec,
@@ -54,8 +55,8 @@ from .outcome import (
 )
 
 __all__ = [
-    "Child", "CompileJob", "Failure", "LayerReport", "Limits", "OutputClaim", "OutputSpec", "Program", "Returned",
-    "Runtime", "Sandbox", "SandboxError", "SandboxRefused", "TensorArgument", "ValueArgument",
+    "Child", "CompileJob", "Failure", "Gradients", "LayerReport", "Limits", "OutputClaim", "OutputSpec", "Program",
+    "Returned", "Runtime", "Sandbox", "SandboxError", "SandboxRefused", "TensorArgument", "ValueArgument",
 ]  # fmt: skip
 
 ZYGOTE_START: Final = 120.0  # seconds: a cold disk reads torch slowly
@@ -310,7 +311,7 @@ class Sandbox:
             if loaded.entry_point not in program.entry_points:
                 return connection.breach("it found an entry point that was not asked for")
             undo.pop_all()
-        return Child(connection, program, loaded.entry_point, kept)
+        return Child(connection, program, loaded, kept)
 
     def compile(self, job: CompileJob, limits: Limits, seconds: float) -> Path | Failure:
         """Build a library under the same limits, and return its path: a regular file in `job.directory`.

@@ -178,9 +178,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The candidate is imported; this entry point was found."""
+    """The candidate is imported; this entry point was found, and perhaps a function `backward` beside it."""
 
     entry_point: str
+    backward: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +237,7 @@ Reply = Ready | Loaded | Called | Copied | Built | Failed
 CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
     "load": ("load", "binding", "exited", "memory"),
     "call": ("raised", "exited", "memory"),
+    "backward": ("raised", "exited", "memory"),
     "reread": ("raised", "exited", "memory"),
     "build": ("compile",),
 }
@@ -359,7 +361,8 @@ def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
                 raise WireError("schema", "refused layers must be pairs of text")
             return Ready(fields.texts("active", 50, 100), dict(pairs))
         case "loaded":
-            return Loaded(_Fields(body, ("entry_point",)).text("entry_point", 1000))
+            fields = _Fields(body, ("entry_point", "backward"))
+            return Loaded(fields.text("entry_point", 1000), fields.flag("backward"))
         case "called":
             return Called(tuple(_returned(item) for item in _Fields(body, ("objects",)).items("objects", 1000)))
         case "copied":

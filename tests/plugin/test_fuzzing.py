@@ -122,9 +122,9 @@ def test_what_failed_is_tried_first_until_it_passes(fuzzed):
 
 def test_a_cache_that_somebody_wrote_nonsense_into_is_ignored(fuzzed):
     fuzzed.candidates("right.py")
-    fuzzed.write(".pytest_cache/v/kbench/fuzz", '{"twice/right.py": "dims(", "twice/mine.py": 3}')
+    fuzzed.write(".pytest_cache/v/kbench/fuzz", '{"twice/right.py/fuzz": "dims(", "twice/mine.py/fuzz": 3}')
     fuzzed.grade(FUZZ).assert_outcomes(passed=2)
-    fuzzed.write(".pytest_cache/v/kbench/fuzz", '{"twice/right.py": "dims(n=3) dtype(float32) seed(1)"}')
+    fuzzed.write(".pytest_cache/v/kbench/fuzz", '{"twice/right.py/fuzz": "dims(n=3) dtype(float32) seed(1)"}')
     fuzzed.grade(FUZZ).assert_outcomes(passed=2)
     fuzzed.write(".pytest_cache/v/kbench/fuzz", "[1")
     fuzzed.grade(FUZZ).assert_outcomes(passed=2)

@@ -71,7 +71,7 @@ objects = st.fixed_dictionaries(
 bodies = st.one_of(
     st.fixed_dictionaries({"is": st.just("called"), "objects": st.lists(objects, max_size=4)}),
     st.fixed_dictionaries({"is": st.just("copied"), "fits": st.lists(st.booleans(), max_size=4)}),
-    st.fixed_dictionaries({"is": st.just("loaded"), "entry_point": st.just("forward") | names}),
+    st.fixed_dictionaries({"is": st.just("loaded"), "entry_point": st.just("forward") | names, "backward": st.booleans()}),
     st.fixed_dictionaries({"is": st.just("built"), "path": st.sampled_from(["/etc/passwd", "x\0y", "", "/" * 5000])}),
     st.fixed_dictionaries(
         {
@@ -138,7 +138,7 @@ def test_no_script_of_a_child_makes_the_grader_raise(puppets: Sandbox, tmp_path:
 
 
 @given(says)
-@example([{"seq": "SEQ", "is": "loaded", "entry_point": "forward"}])
+@example([{"seq": "SEQ", "is": "loaded", "entry_point": "forward", "backward": False}])
 @settings(
     max_examples=25,
     deadline=None,

@@ -24,7 +24,7 @@ OBJECT = {
 }  # fmt: skip
 REPLIES: list[dict[str, Any]] = [
     {"seq": 5, "is": "ready", "active": ["uid"], "refused": [["seccomp", "why"]]},
-    {"seq": 5, "is": "loaded", "entry_point": "forward"},
+    {"seq": 5, "is": "loaded", "entry_point": "forward", "backward": False},
     {"seq": 5, "is": "called", "objects": [OBJECT]},
     {"seq": 5, "is": "copied", "fits": [True, False]},
     {"seq": 5, "is": "built", "path": "/x/y.so"},

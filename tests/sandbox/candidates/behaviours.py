@@ -174,7 +174,7 @@ def forge_two(x):
 
 
 def forge_another_kind(x):
-    os.write(3, frame({"seq": the_request()["seq"], "is": "loaded", "entry_point": "forward"}))
+    os.write(3, frame({"seq": the_request()["seq"], "is": "loaded", "entry_point": "forward", "backward": False}))
     time.sleep(1)
 
 

@@ -1,0 +1,74 @@
+"""Between an answer's outputs and its gradients: what is due, what to start from, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+
+from ..oracle.bits import same_bits
+from ..oracle.inputs import Placed
+from ..oracle.truth import Question
+from ..record import Reason
+from ..sandbox.host import Failure, Gradients, OutputSpec, Returned, TensorArgument
+from ..task import Task
+
+NOTHING = "NoneType"  # the kind of a claim of no gradient
+
+Due = Sequence[tuple[str, OutputSpec | None]]
+
+
+def due(task: Task, question: Question, *, explicit: bool) -> Due:
+    """The gradients that a backward fills: of all that the task declares where it is the candidate's own, else of the
+    leaves. An absent argument has none."""
+    assert question.backward is not None
+    placed = {each.name: each.values for each in question.arguments if isinstance(each, Placed)}
+    names = task.grad if explicit else question.backward.leaves
+    specs = ((name, placed.get(name)) for name in names)
+    return [(name, None if like is None else OutputSpec(like.dtype, tuple(like.shape))) for name, like in specs]
+
+
+def starts(question: Question) -> Mapping[int, TensorArgument]:
+    """Cotangents as they are sent, by the number of their output."""
+    assert question.backward is not None
+    plain = question.eager
+    floating = [index for index, each in enumerate(plain.outputs[: plain.returned]) if each.is_floating_point()]
+    return {
+        index: TensorArgument(each.name, each.values, each.strides, each.offset, each.storage)
+        for index, each in zip(floating, question.backward.cotangents, strict=True)
+    }
+
+
+def joined(
+    forward: Returned, backward: Returned | Failure, due: Due, leaves: Sequence[str], how: str | None
+) -> Returned | Failure:
+    """An answer with its gradients: those of the leaves, in their order, whatever else a backward gives.
+
+    After inputs were changed an exception is an answer too: that is how autograd tells what it needs to see unchanged.
+    """
+    if isinstance(backward, Failure):
+        if how == "changed" and backward.reason is Reason.RAISED:
+            return replace(forward, gradients=Gradients(refused=backward.message))
+        return backward
+    position = {name: index for index, (name, _) in enumerate(due)}
+    places = [position[name] for name in leaves]
+    claims = [backward.claims[index] if index < len(backward.claims) else None for index in places]
+    found = Gradients(
+        names=tuple(leaves),
+        claims=tuple(claims),
+        values=tuple(backward.outputs[index] for index in places),
+        extra=max(len(backward.claims) - len(due), 0),
+    )
+    changed = (*forward.changed, *(each for each in backward.changed if each not in forward.changed))
+    overran = (*forward.overran, *(each for each in backward.overran if each not in forward.overran))
+    seconds = {name: forward.seconds.get(name, 0.0) + each for name, each in backward.seconds.items()}
+    return replace(forward, changed=changed, overran=overran, seconds=seconds, gradients=found)
+
+
+def compared(answer: Returned, again: Sequence[torch.Tensor | None]) -> Returned:
+    """An answer that says whether the forward's outputs, read `again` after the backward, are what they were."""
+    assert answer.gradients is not None
+    pairs = zip(answer.outputs, again, strict=True)
+    kept = all(a is None or (b is not None and same_bits(a, b)) for a, b in pairs)
+    return answer if kept else replace(answer, gradients=replace(answer.gradients, rewritten=True))

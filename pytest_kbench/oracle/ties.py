@@ -1,0 +1,140 @@
+"""Where a gradient is up to rounding: the choice of a maximum among equals, the sign of what a ReLU gets.
+
+An honest kernel may round an intermediate otherwise than the reference, and then a window has another maximum, or a
+ReLU is open that was closed: the gradient moves to another element, by all of its size. No bound that is made of
+roundings allows for that, so it is measured: a reference runs once more under `Contested`, in which the gradient of
+every contested element gets a random weight, and what moves shows how far it may be from golden. Through the operators
+before, a convolution say, these moves travel as they would in an honest kernel.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .modes import Double, accumulator, name_of
+
+_NOISE: Final = 8.0  # units of the accumulator, of the largest value, that a sum may be off by
+
+
+class Contested(Double):
+    """Run a reference and its gradient in float64 under this: contested elements get random weights, 1 to 2 in size.
+
+    `dtype` is the working dtype. What is exactly representable in it was not rounded: there only equals contest a
+    maximum, and zero alone has no sign (clamp(x, min=0) passes a gradient there, relu(x) none). With `maxima` the
+    choice among near maxima is contested (a task's `ties="mask"`).
+    """
+
+    def __init__(self, dtype: torch.dtype, chance: random.Random, *, maxima: bool) -> None:
+        super().__init__()
+        self._dtype = dtype
+        self._maxima = maxima
+        self._generator = torch.Generator().manual_seed(chance.getrandbits(63))
+        self._closed: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of a ReLU's result: it, and what it got
+
+    def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
+        """One operator; the gradient of a choice gets random weights where that is contested."""
+        name = name_of(func)
+        if name == "threshold_backward" and (known := self._closed.get(args[1].data_ptr())) is not None:
+            return self._through_sign(args[0], known[1])
+        if name == "max_pool2d_with_indices_backward" and self._maxima:
+            return self._through_maximum(args[0], args[1], *args[2:7])
+        before = args[0].clone() if name == "relu" else None
+        result = func(*args, **kwargs)
+        if before is not None:
+            self._closed[result.data_ptr()] = result, before
+        return result
+
+    def _noise(self, values: Tensor) -> float:
+        """How far rounding may have moved such values; 0 where they are exact."""
+        if not values.numel() or bool((values == values.to(self._dtype).double()).all()):
+            return 0.0
+        unit, inner = torch.finfo(self._dtype).eps, torch.finfo(accumulator(self._dtype)).eps
+        return (_NOISE * inner + unit / 2) * float(values.abs().amax())
+
+    def _weights(self, like: Tensor) -> Tensor:
+        """Random ones from -2 to -1 and from 1 to 2."""
+        drawn = torch.empty_like(like).uniform_(1.0, 2.0, generator=self._generator)
+        return drawn * (torch.empty_like(like).uniform_(generator=self._generator) < 0.5).to(like.dtype).mul_(2).sub_(1)
+
+    def _through_sign(self, gradient: Tensor, values: Tensor) -> Tensor:
+        opened = (values > 0).to(gradient.dtype)
+        near = values.abs() <= self._noise(values)
+        weights = self._weights(values)
+        return gradient * torch.where(near, torch.where(values > 0, -weights.abs(), weights), opened)
+
+    def _through_maximum(
+        self,
+        gradient: Tensor,
+        values: Tensor,
+        kernel: Sequence[int],
+        stride: Sequence[int] = (),
+        padding: Sequence[int] = (0,),
+        dilation: Sequence[int] = (1,),
+        ceil: bool = False,
+    ) -> Tensor:
+        window, step = _pair(kernel), _pair(stride or kernel)
+        around, apart = _pair(padding), _pair(dilation)
+        images, down = (each.unsqueeze(0) if each.dim() == 3 else each for each in (values, gradient))
+        if not down.numel():
+            return torch.zeros_like(values)
+        (height, width), (rows, columns) = images.shape[-2:], down.shape[-2:]
+        reached = [
+            max((count - 1) * each + gap * (size - 1) + 1, extent + before)
+            for count, each, gap, size, extent, before in zip(
+                (rows, columns), step, apart, window, (height, width), around, strict=True
+            )
+        ]
+        right, below = reached[1] - width - around[1], reached[0] - height - around[0]
+        padded = F.pad(images, (around[1], right, around[0], below), value=-torch.inf)
+        batch, channels, (tall, broad) = len(padded), padded.shape[1], padded.shape[-2:]
+        seen = padded.reshape(batch * channels, 1, tall, broad)
+        cells = _windows(seen, window, step, apart)[:, :, :rows, :columns]
+        largest, first = cells.max(1, keepdim=True)
+        near = cells >= largest - self._noise(values) - _relative(values, self._dtype) * largest.abs()
+        contested = near & (near.sum(1, keepdim=True) > 1)
+        chosen = torch.zeros_like(cells).scatter_(1, first, 1.0)
+        weights = self._weights(cells)
+        weights = torch.where(contested, torch.where(chosen > 0, -weights.abs(), weights), chosen)
+        spread = weights * down.reshape(batch * channels, 1, rows, columns)
+        back = _gathered(spread, (tall, broad), window, step, apart).reshape(batch, channels, tall, broad)
+        kept = back[..., around[0] : around[0] + height, around[1] : around[1] + width]
+        return kept.reshape(values.shape)
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    return (values[0], values[-1])
+
+
+def _relative(values: Tensor, dtype: torch.dtype) -> float:
+    """The part of a value that rounding to the dtype may take: two values so near may be equal afterwards."""
+    return 0.0 if bool((values == values.to(dtype).double()).all()) else torch.finfo(dtype).eps
+
+
+def _windows(seen: Tensor, window: tuple[int, int], step: tuple[int, int], apart: tuple[int, int]) -> Tensor:
+    """All windows of images (n, 1, h, w), as (n, cells, rows, columns): a strided view, copied."""
+    (tall, broad) = seen.shape[-2:]
+    rows = (tall - apart[0] * (window[0] - 1) - 1) // step[0] + 1
+    columns = (broad - apart[1] * (window[1] - 1) - 1) // step[1] + 1
+    size = (len(seen), *window, rows, columns)
+    strides = (tall * broad, apart[0] * broad, apart[1], step[0] * broad, step[1])
+    return seen.contiguous().as_strided(size, strides).reshape(len(seen), window[0] * window[1], rows, columns)
+
+
+def _gathered(
+    cells: Tensor, size: tuple[int, int], window: tuple[int, int], step: tuple[int, int], apart: tuple[int, int]
+) -> Tensor:
+    """What windows hold, (n, cells, rows, columns), summed where they lie in images (n, h, w)."""
+    images = cells.new_zeros((len(cells), *size))
+    rows, columns = cells.shape[-2:]
+    for u in range(window[0]):
+        for v in range(window[1]):
+            top, left = u * apart[0], v * apart[1]
+            bottom, right = top + (rows - 1) * step[0] + 1, left + (columns - 1) * step[1] + 1
+            images[:, top : bottom : step[0], left : right : step[1]] += cells[:, u * window[1] + v]
+    return images

@@ -1,0 +1,101 @@
+"""The candidate's side of a backward: leaves before a forward, gradients after it. Runs in the child, like `child`.
+
+A candidate gives gradients by autograd, or by a function `backward(cotangents..., arguments..., forward outputs...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+
+@dataclass(slots=True)
+class Forward:
+    """One call of the entry point, as long as its outputs are held: what it got and gave, and where that is read."""
+
+    arguments: list[object]
+    leaves: Mapping[int, torch.Tensor] = field(default_factory=dict)  # by position, where autograd is asked
+    objects: list[object] = field(default_factory=list)
+    targets: list[torch.Tensor] = field(default_factory=list)
+
+
+def with_leaves(arguments: Sequence[object], positions: Sequence[int]) -> tuple[list[object], dict[int, torch.Tensor]]:
+    """The arguments, those at these positions as leaves: other objects over the same memory."""
+    leaves = {}
+    for position in positions:
+        tensor = arguments[position]
+        assert isinstance(tensor, torch.Tensor)
+        leaves[position] = tensor.detach().requires_grad_()
+    return [leaves.get(position, each) for position, each in enumerate(arguments)], leaves
+
+
+def differentiated(
+    forward: Forward, cotangents: Mapping[int, torch.Tensor], backward: str | None, again: Callable[[], list[object]]
+) -> list[object]:
+    """The gradients of autograd, one per leaf; `None` for one that there is not.
+
+    `cotangents` go by the number of the output. `backward="twice"` lets two passes, each after a forward of its own
+    (`again` makes one), accumulate, and halves the sum; `"changed"` changes all arguments in place before the backward,
+    and changes them back.
+    """
+    leaves = list(forward.leaves.values())
+    if backward == "twice":
+        for objects in (forward.objects, again()):
+            if (start := _started(objects, cotangents)) is not None:
+                torch.autograd.backward(start, inputs=leaves)
+        return [None if each.grad is None else each.grad / 2 for each in leaves]
+    start = _started(forward.objects, cotangents)
+    if start is None:
+        return [None] * len(leaves)
+    changed = [each for each in forward.arguments if _changeable(each)] if backward == "changed" else []
+    _negate(changed)
+    try:
+        return list(torch.autograd.grad(start, leaves, allow_unused=True))
+    finally:
+        _negate(changed)
+
+
+class _Start(torch.autograd.Function):
+    """A number whose backward hands the cotangents to the outputs.
+
+    `torch.autograd.grad(outputs, leaves, cotangents)` does the same, and imports torch's symbolic shapes for it, which
+    takes nearly a second in every child.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, cotangents: Sequence[torch.Tensor], *outputs: torch.Tensor) -> torch.Tensor:
+        ctx.cotangents = cotangents
+        return torch.zeros((), dtype=outputs[0].dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> Any:
+        return (None, *ctx.cotangents)
+
+
+def _started(objects: Sequence[object], cotangents: Mapping[int, torch.Tensor]) -> Any:
+    """What the backward of all outputs that have a graph starts from; `None` if none has."""
+    pairs = [
+        (each, cotangents[index])
+        for index, each in enumerate(objects)
+        if index in cotangents and isinstance(each, torch.Tensor) and each.requires_grad
+    ]
+    if not pairs:
+        return None
+    return _Start.apply([start for _, start in pairs], *(output for output, _ in pairs))  # type: ignore[no-untyped-call]
+
+
+def _changeable(value: Any) -> bool:
+    """Whether a value can be negated in place: a tensor of numbers, no two of which are one element in memory."""
+    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
+        return False
+    return all(stride or size < 2 for stride, size in zip(value.stride(), value.shape, strict=True))
+
+
+def _negate(tensors: Sequence[Any]) -> None:
+    """Change the tensors in place, as an optimiser may between forward and backward; twice, nothing has changed."""
+    with torch.no_grad():
+        for each in tensors:
+            each.neg_()
