@@ -43,7 +43,6 @@ from ..sandbox.host import (
 )
 from ..task import Task
 from . import gradients
-from .gradients import NOTHING
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
 REMEMBERED = 64  # calls that a child got last
@@ -365,27 +364,17 @@ class Bench:
 
     @property
     def gives_gradients(self) -> bool:
-        """Whether some plain call has a gradient; else the candidate is a forward alone."""
+        """Whether some plain call has a gradient, or should have one; else the candidate is a forward alone."""
         child = self.child()
         if isinstance(child, Child) and (child.has_backward or not child.has_graph):
             return child.has_backward
         if self._gradients is None:
-            calls = (
-                replace(call, grad=tuple(self.task.grad))
-                for dtype in self.task.dtypes
-                for call in self._plain_calls(dtype)
-            )
-            self._gradients = any(self._has_gradient(call) for call in calls)
+            leaves = tuple(self.task.grad)
+            calls = (call for dtype in self.task.dtypes for call in self._plain_calls(dtype))
+            answers = (self.call(replace(call, grad=leaves), hold=0).returned for call in calls)
+            self._gradients = any(map(gradients.tries, answers))
             self.release()
         return self._gradients
-
-    def _has_gradient(self, call: Call) -> bool:
-        returned = self.call(call, hold=0).returned
-        return (
-            isinstance(returned, Returned)
-            and returned.gradients is not None
-            and any(claim is not None and claim.kind != NOTHING for claim in returned.gradients.claims)
-        )
 
     def _goes_through(self, call: Call) -> bool:
         returned = self.call(call, hold=0).returned

@@ -186,7 +186,7 @@ def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[R
     for name, claim, value, want in zip(given.names, given.claims, given.values, wanted, strict=True):
         what, dtype = f"the gradient of {name}", _name(want.dtype)
         if claim is None or claim.kind == NOTHING:
-            if name not in question.eager.unused:
+            if name not in question.eager.unused and want.numel():
                 yield Reason.NO_GRADIENT, f"{what} is missing"
         elif claim.kind != "tensor":
             yield Reason.STRUCTURE, f"{what} is a {claim.kind}, not a tensor"

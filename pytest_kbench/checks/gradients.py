@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,12 @@ from ..sandbox.host import Failure, Gradients, OutputSpec, Returned, TensorArgum
 from ..task import Task
 
 NOTHING = "NoneType"  # the kind of a claim of no gradient
+
+IN_BACKWARD = "in the backward: "  # how the message of a failure there begins
+# What torch says of an operator whose author wrote no derivative, or had none in mind.
+_NOT_WRITTEN = re.compile(
+    r"no autograd formula|derivative for .* is not implemented|NotImplementedError|by an inplace operation"
+)
 
 Due = Sequence[tuple[str, OutputSpec | None]]
 
@@ -50,7 +57,7 @@ def joined(
     if isinstance(backward, Failure):
         if how == "changed" and backward.reason is Reason.RAISED:
             return replace(forward, gradients=Gradients(refused=backward.message))
-        return backward
+        return replace(backward, message=f"{IN_BACKWARD}{backward.message}")
     position = {name: index for index, (name, _) in enumerate(due)}
     places = [position[name] for name in leaves]
     claims = [backward.claims[index] if index < len(backward.claims) else None for index in places]
@@ -64,6 +71,14 @@ def joined(
     overran = (*forward.overran, *(each for each in backward.overran if each not in forward.overran))
     seconds = {name: forward.seconds.get(name, 0.0) + each for name, each in backward.seconds.items()}
     return replace(forward, changed=changed, overran=overran, seconds=seconds, gradients=found)
+
+
+def tries(answer: Returned | Failure) -> bool:
+    """Whether an answer shows a candidate that means to give gradients: some came, or its backward went wrong."""
+    if isinstance(answer, Failure):
+        return answer.message.startswith(IN_BACKWARD) and not _NOT_WRITTEN.search(answer.message)
+    claims = () if answer.gradients is None else answer.gradients.claims
+    return any(claim is not None and claim.kind != NOTHING for claim in claims)
 
 
 def compared(answer: Returned, again: Sequence[torch.Tensor | None]) -> Returned:

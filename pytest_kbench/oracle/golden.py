@@ -15,7 +15,7 @@ from ..task import Task
 from .bits import same_bits
 from .coverage import derive
 from .inputs import Arguments, Placed, laid_out
-from .modes import LOWER, Double, Shaking, shake
+from .modes import LOWER, Double, Shaking, nudge, shake
 from .ties import Contested
 
 Started = tuple[tuple[str, ...], tuple[torch.Tensor, ...]]  # names of leaves, cotangents
@@ -135,6 +135,23 @@ def coarser(
     with mode:  # inputs too are made under it, as it may round them
         taken, started = _taken(arguments, _double), _started(backward, _double)
         return _run(task, task.golden or task.function, taken, started).outputs
+
+
+def rounded(task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward) -> tuple[torch.Tensor, ...]:
+    """Golden's outputs from cotangents that were moved by a unit of the working dtype.
+
+    Autograd rounds every part of a gradient to the dtype of its tensor, and adds parts in it: where they cancel, what
+    is left is as large as a rounding of the parts. Raises `ReferenceFailed`.
+    """
+    chance, unit = random.Random(derive(seed, "rounded")), torch.finfo(getattr(torch, dtype)).eps
+    taken, (leaves, starts) = (
+        _taken(arguments, _double),
+        (backward.leaves, [each.values.double() for each in backward.cotangents]),
+    )
+    for each in starts:
+        nudge(each, unit, chance)
+    with Double():
+        return _run(task, task.golden or task.function, taken, (leaves, tuple(starts))).outputs
 
 
 def _eager_as_they_lie(

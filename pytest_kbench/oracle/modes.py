@@ -40,7 +40,9 @@ _ALONG: Final = {
 }
 
 
-KINKS: Final = frozenset(("relu", "max_pool2d_with_indices"))  # operators whose gradient is one thing or another
+KINKS: Final = frozenset(
+    ("relu", "leaky_relu", "max_pool2d_with_indices")
+)  # operators whose gradient is one thing or another
 
 
 class Double(TorchDispatchMode):
@@ -104,7 +106,7 @@ def shake(values: Tensor, chance: random.Random) -> Tensor:
     if values.dtype in (torch.float32, torch.bfloat16):
         moved.masked_fill_(moved.abs() < torch.finfo(values.dtype).smallest_normal, 0.0)
     if values.is_floating_point() and values.numel():
-        _nudge(moved, torch.finfo(accumulator(values.dtype)).eps, chance)
+        nudge(moved, torch.finfo(accumulator(values.dtype)).eps, chance)
     return moved
 
 
@@ -132,32 +134,42 @@ class Shaking(Double):
         """One operator, and its result moved if it is a rounded one."""
         result = _widened(func(*args, **kwargs))
         name, exact, pointwise = _nature(func)
+        self.kinks = self.kinks or name in KINKS
         if exact:
-            self.kinks = self.kinks or name in KINKS
             return result
         if not pointwise:
             self.sums = True
             self.terms = max(self.terms, _terms(name, args, result))
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
-                _nudge(each, self._unit, self._chance)
+                nudge(each, self._unit, self._chance)
         self._cancelled(name, args, result)
         return result
 
     def _cancelled(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Move a result by a unit of what cancels inside the operator: x of x (1 + erf x), m r of x r - m r."""
-        if name == "gelu":
-            result.add_(self._by_a_unit(args[0]))
-        elif name == "native_layer_norm":
-            output, mean, rstd = result
-            weight = 1.0 if args[2] is None else args[2]
-            output.add_(self._by_a_unit((mean * rstd * weight).expand_as(output)))
+        match name:
+            case "gelu":
+                result.add_(self._by_a_unit(args[0]))
+            case "native_layer_norm":
+                output, mean, rstd = result
+                weight = 1.0 if args[2] is None else args[2]
+                output.add_(self._by_a_unit((mean * rstd * weight).expand_as(output)))
+            case "_log_softmax_backward_data":  # g - p sum(g)
+                gradient, output, dimension = args[:3]
+                result.add_(self._by_a_unit(output.exp() * gradient.sum(dimension, keepdim=True)))
+            case "_softmax_backward_data":  # p (g - sum(p g))
+                gradient, output, dimension = args[:3]
+                result.add_(self._by_a_unit(output * (output * gradient).sum(dimension, keepdim=True)))
+            case "native_layer_norm_backward" | "_fused_rms_norm_backward" if result[0] is not None:
+                gradient, rstd, weight = args[0], args[4 if name[0] == "n" else 3], args[5 if name[0] == "n" else 4]
+                result[0].add_(self._by_a_unit((gradient * rstd * (1.0 if weight is None else weight)).clone()))
 
     def _by_a_unit(self, values: Tensor) -> Tensor:
         """How far such values move."""
         moved = values.clone(memory_format=torch.contiguous_format)
         if moved.numel():
-            _nudge(moved, self._unit, self._chance)
+            nudge(moved, self._unit, self._chance)
         return moved.sub_(values)
 
 
@@ -193,7 +205,7 @@ def _terms(operation: str, args: Sequence[Any], result: Any) -> int:
     return max(each.numel() for each in inputs) // max(first.numel(), 1)
 
 
-def _nudge(values: Tensor, unit: float, chance: random.Random) -> None:
+def nudge(values: Tensor, unit: float, chance: random.Random) -> None:
     """Move each float64 value by half to one and a half units, up or down at random, in place; inf and NaN stay.
 
     Not by exactly one: three equal values move alike in a quarter of all draws, and then show no conditioning at all.

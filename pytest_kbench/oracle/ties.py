@@ -41,7 +41,9 @@ class Contested(Double):
         """One operator; the gradient of a choice gets random weights where that is contested."""
         name = name_of(func)
         if name == "threshold_backward" and (known := self._closed.get(args[1].data_ptr())) is not None:
-            return self._through_sign(args[0], known[1])
+            return self._through_sign(args[0], known[1], 0.0)
+        if name == "leaky_relu_backward" and not args[3]:
+            return self._through_sign(args[0], args[1], args[2])
         if name == "max_pool2d_with_indices_backward" and self._maxima:
             return self._through_maximum(args[0], args[1], *args[2:7])
         before = args[0].clone() if name == "relu" else None
@@ -62,8 +64,8 @@ class Contested(Double):
         drawn = torch.empty_like(like).uniform_(1.0, 2.0, generator=self._generator)
         return drawn * (torch.empty_like(like).uniform_(generator=self._generator) < 0.5).to(like.dtype).mul_(2).sub_(1)
 
-    def _through_sign(self, gradient: Tensor, values: Tensor) -> Tensor:
-        opened = (values > 0).to(gradient.dtype)
+    def _through_sign(self, gradient: Tensor, values: Tensor, slope: float) -> Tensor:
+        opened = torch.where(values > 0, 1.0, slope)
         near = values.abs() <= self._noise(values)
         weights = self._weights(values)
         return gradient * torch.where(near, torch.where(values > 0, -weights.abs(), weights), opened)

@@ -33,7 +33,8 @@ _COARSE: Final = (1 / 4, 512.0)  # of the shake, half types: times n, at most; c
 _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an intermediate may be rounded, and cancel later
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
-_SUMMED: Final = 2.0  # the same of a gradient, in every dtype
+_SUMMED: Final = 4.0  # the same of a gradient, in every dtype
+_CHAIN: Final = 4.0  # times the shake of a gradient: composed operators round after each, and once more on the way back
 _EXACT: Final = 4.0 * torch.finfo(torch.float64).eps  # of the largest number there is: golden is no better than that
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
@@ -241,7 +242,7 @@ def _three_way(
             share = float((lost.add_(largest, alpha=unit) / conditioning).amax())
             mild = conditioning * (_MILD * (1.0 + growth) * share) if math.isfinite(share) else grown
             grown = torch.where(noise, grown, torch.minimum(grown, mild))
-        conditioning = grown
+        conditioning = grown if start is None else grown * _CHAIN
         floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
         shared.add_(conditioning)
     if coarse is not None:

@@ -12,7 +12,7 @@ import torch
 from ..case import Call
 from ..task import Task
 from .coverage import derive
-from .golden import Backward, Eager, coarser, eager, golden
+from .golden import Backward, Eager, coarser, eager, golden, rounded
 from .inputs import Arguments, Placed, cotangents, draw
 from .precision import allowed
 from .tolerance import Bound, Tolerance, bound
@@ -58,7 +58,11 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     backward = question.backward
     found = golden(task, question.arguments, call.dtype, call.seed, question.eager, backward)
     mode = allowed(task, derive(call.seed, "coarse"))
-    coarse = (None,) * len(found.golden) if mode is None else coarser(task, question.arguments, mode, backward)
+    coarse: tuple[torch.Tensor | None, ...] = (None,) * len(found.golden)
+    if mode is not None:
+        coarse = coarser(task, question.arguments, mode, backward)
+    elif backward is not None and call.dtype in HALF:
+        coarse = rounded(task, question.arguments, call.dtype, call.seed, backward)
     moving = found.contested or (None,) * len(found.golden)
     starts = _starts(question)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
@@ -93,6 +97,7 @@ def _starts(question: Question) -> tuple[float | None, ...]:
     return (*(None,) * plain.returned, *(start,) * len(backward.leaves))
 
 
+HALF = ("float16", "bfloat16")
 FEW = 8  # terms: sums of fewer are often exact, as the mean of two numbers and what they differ from it by
 VAST = ("huge", "extreme")  # value plans whose squares overflow
 CONTINUOUS = (

@@ -37,25 +37,30 @@ def differentiated(
 ) -> list[object]:
     """The gradients of autograd, one per leaf; `None` for one that there is not.
 
-    `cotangents` go by the number of the output. `backward="twice"` lets two passes, each after a forward of its own
-    (`again` makes one), accumulate, and halves the sum; `"changed"` changes all arguments in place before the backward,
-    and changes them back.
+    `cotangents` go by the number of the output. `backward="twice"` adds what two passes give, each after a forward of
+    its own (`again` makes one): the second one's cotangents are less than nothing, so that gradients in memory that is
+    used again are wrong, and the sum is scaled back. (Autograd's own accumulation may write to the cotangents.)
+    `"changed"` changes all arguments in place before the backward, and changes them back.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
-        for objects in (forward.objects, again()):
-            if (start := _started(objects, cotangents)) is not None:
-                torch.autograd.backward(start, inputs=leaves)
-        return [None if each.grad is None else each.grad / 2 for each in leaves]
-    start = _started(forward.objects, cotangents)
-    if start is None:
-        return [None] * len(leaves)
+        first = _product(forward.objects, cotangents, leaves)
+        second = _product(again(), {index: each * -0.5 for index, each in cotangents.items()}, leaves)
+        return [None if a is None or b is None else (a + b) * 2 for a, b in zip(first, second, strict=True)]
     changed = [each for each in forward.arguments if _changeable(each)] if backward == "changed" else []
     _negate(changed)
     try:
-        return list(torch.autograd.grad(start, leaves, allow_unused=True))
+        return list(_product(forward.objects, cotangents, leaves))
     finally:
         _negate(changed)
+
+
+def _product(
+    objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    """What autograd makes of the cotangents, per leaf; `None` for a leaf that nothing with a graph depends on."""
+    start = _started(objects, cotangents)
+    return [None] * len(leaves) if start is None else torch.autograd.grad(start, leaves, allow_unused=True)
 
 
 class _Start(torch.autograd.Function):

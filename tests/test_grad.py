@@ -1,0 +1,408 @@
+"""Gradients: what a case says of them, what is due from whom, and what is found wrong with them."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, TaskError, Tensor
+from pytest_kbench.case import Call, Case, CaseError
+from pytest_kbench.checks import grad
+from pytest_kbench.oracle.coverage import gradients
+from pytest_kbench.oracle.inputs import cotangents, draw
+from pytest_kbench.oracle.modes import Double
+from pytest_kbench.oracle.ties import Contested
+from pytest_kbench.oracle.tolerance import Tolerance
+from pytest_kbench.oracle.truth import answer, ask
+
+CASE = "dims(rows=3,columns=5) dtype(float32) grad(x,weight) seed(7)"
+
+
+def scaled(x, weight, shift):
+    y = x * weight
+    return y if shift is None else y + shift
+
+
+def task(**changes) -> Task:
+    fields = {
+        "args": [Tensor("x", "rows columns"), Param("weight", "columns"), Optional(Tensor("shift", "rows columns"))],
+        "shapes": {"odd": {"rows": 3, "columns": 5}},
+        "fuzz": {"rows": "0..64", "columns": "1..64"},
+        "grad": ["x", "weight"],
+    }
+    return Task(scaled, **{**fields, **changes})
+
+
+@pytest.fixture(scope="module")
+def grader():
+    with Grader(Settings(examples=30)) as grader:
+        yield grader
+
+
+@pytest.fixture
+def graded(grader, tmp_path):
+    def grade(source: str, *, declared: Task | None = None, case: str | None = CASE, **changes):
+        file = tmp_path / "mine.py"
+        file.write_text("import torch\n" + textwrap.dedent(source))
+        cases = None if case is None else [case]
+        settings = Settings(examples=30, **changes)
+        return grader.grade(declared or task(), file, checks=["grad"], cases=cases, settings=settings)
+
+    return grade
+
+
+FUNCTION = """
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return x * weight
+
+    @staticmethod
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        {before}
+        of_x, of_weight = gradient * weight, (gradient * x).sum(0)
+        {after}
+        return of_x, of_weight
+
+
+def scaled(x, weight, shift):
+    y = Scaled.apply(x, weight)
+    return y if shift is None else y + shift
+"""
+
+
+def function(*, before: str = "", after: str = "") -> str:
+    return FUNCTION.format(before=before, after=after)
+
+
+# The text of a case.
+
+
+def test_a_case_says_whose_gradients_are_asked_for_and_how():
+    text = "dims(n=3) dtype(float32) layout(cotangent=summed) values(cotangent=spike) grad(x) backward(twice) seed(1f)"
+    call = Call.parse(text)
+    assert (call.grad, call.backward) == (("x",), "twice")
+    assert str(call) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dims(n=3) grad(x) backward(thrice)", "choose from twice, changed"),
+        ("dims(n=3) backward(twice)", "say nothing without grad"),
+        ("dims(n=3) layout(cotangent=dense)", "say nothing without grad"),
+        ("dims(n=3) grad(x) layout(x=summed)", "layout(x=summed)"),
+        ("dims(n=3) grad(x) layout(cotangent=odd)", "summed"),
+    ],
+)
+def test_a_case_that_says_nonsense_of_gradients_is_refused(text, said):
+    with pytest.raises(CaseError, match=r".*" + said.replace("(", r"\(").replace(")", r"\)")):
+        Call.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("dims(rows=3,columns=5) grad(shift)", "second derivatives are not graded"),
+        ("dims(rows=3,columns=5) grad(x) values(cotangent=odd)", "values(cotangent=odd)"),
+        ("dims(rows=3,columns=5) only(rows=1) grad(x)", "one index alone"),
+    ],
+)
+def test_a_case_that_asks_for_other_gradients_than_the_task_declares_is_refused(text, said):
+    with pytest.raises(CaseError) as error:
+        draw(task(), Call.parse(text))
+    assert said in str(error.value)
+
+
+def test_a_task_may_not_write_what_it_differentiates():
+    def writes(x):
+        x.mul_(2)
+
+    with pytest.raises(TaskError, match="write in_place"):
+        Task(writes, args=[Tensor("x", "n")], shapes={"a": {"n": 3}}, grad=["x"], in_place=["x"])
+
+
+def test_no_argument_is_called_as_the_start_of_a_backward():
+    def named(cotangent):
+        return cotangent * 2
+
+    with pytest.raises(TaskError, match="cotangent"):
+        Task(named, args=[Tensor("cotangent", "n")], shapes={"a": {"n": 3}}, grad=["cotangent"])
+
+
+# What a backward starts from, and the truth about it.
+
+
+@pytest.mark.parametrize("layout", ["dense", "transposed", "sliced", "offset", "expanded", "summed"])
+def test_cotangents_have_every_layout(layout):
+    call = Call.parse(f"dims(n=3) grad(x) layout(cotangent={layout}) seed(3)")
+    (made,) = cotangents(call, [torch.zeros(3, 5)])
+    assert made.values.shape == (3, 5)
+    if layout == "summed":
+        assert made.strides == (0, 0)
+        assert made.storage == 1
+        assert (made.values == made.values[0, 0]).all()
+    elif layout == "expanded":
+        assert made.strides[0] == 0
+        assert (made.values == made.values[:1]).all()
+
+
+def test_outputs_of_integers_have_no_cotangent():
+    made = cotangents(Call.parse("dims(n=3) grad(x)"), [torch.zeros(3), torch.zeros(3, dtype=torch.int64)])
+    assert [each.name for each in made] == ["cotangent 0"]
+
+
+def test_the_truth_of_a_gradient_is_the_product_in_float64():
+    call = Call.parse(CASE)
+    question = ask(task(), call)
+    truth = answer(task(), call, question, Tolerance())
+    x, weight = (each.values.double() for each in question.arguments[:2])
+    (start,) = (each.values.double() for each in question.backward.cotangents)
+    assert torch.allclose(truth.golden[1], start * weight, rtol=1e-15)
+    assert torch.allclose(truth.golden[2], (start * x).sum(0), rtol=1e-14)
+
+
+def test_an_argument_on_which_nothing_depends_has_a_zero_gradient():
+    def unused(x, weight):
+        return x + 0
+
+    declared = Task(
+        unused,
+        args=[Tensor("x", "rows columns"), Param("weight", "columns")],
+        shapes={"odd": {"rows": 3, "columns": 5}},
+        grad=["x", "weight"],
+    )
+    question = ask(declared, Call.parse(CASE))
+    assert question.eager.unused == ("weight",)
+    assert (question.eager.outputs[2] == 0).all()
+
+
+def test_fixed_cases_differentiate_by_all_arguments_and_by_each_alone():
+    calls = [named.case.calls[0] for named in gradients(task(), "cpu", 1)]
+    assert {call.grad for call in calls} == {("x", "weight"), ("x",), ("weight",)}
+    assert {call.backward for call in calls} == {None, "twice", "changed"}
+    assert not any(plan in ("nan", "inf", "huge") for call in calls for _, plan in call.plans)
+
+
+def test_a_task_without_gradients_has_no_case_of_them():
+    assert grad.cases(task(grad=()), Settings()) == ()
+
+
+# What is up to rounding.
+
+
+def contested(function, x: torch.Tensor, dtype=torch.float32) -> torch.Tensor:
+    """Which elements of a gradient move."""
+    leaf, plain = (x.double().clone().requires_grad_() for _ in range(2))
+    function(plain).sum().backward()
+    with Contested(dtype, random.Random(0), maxima=True):
+        function(leaf).sum().backward()
+    return leaf.grad != plain.grad
+
+
+def test_equal_maxima_of_a_window_share_their_gradient_and_others_do_not():
+    x = torch.tensor([[[[1.0, 1.0, 5.0, 2.0], [0.0, 1.0, 3.0, 4.0]]]])
+    moved = contested(lambda each: F.max_pool2d(each, 2), x)
+    assert moved.tolist() == [[[[True, True, False, False], [False, True, False, False]]]]
+
+
+def test_values_that_were_never_rounded_are_contested_only_where_they_are_equal():
+    near = torch.tensor([[[[1.0, 1.0 + 2**-23], [0.0, -1.0]]]])
+    assert not contested(lambda each: F.max_pool2d(each, 2), near).any()
+    assert contested(lambda each: F.max_pool2d(each * 0.1, 2), near)[0, 0, 0].all()
+
+
+@pytest.mark.parametrize(
+    "window", [dict(kernel_size=3, stride=2), dict(kernel_size=2, padding=1), dict(kernel_size=2, dilation=2)]
+)
+def test_windows_that_overlap_or_reach_beyond_the_image_are_known(window):
+    x = torch.randn(2, 3, 9, 11, generator=torch.Generator().manual_seed(1))
+    assert not contested(lambda each: F.max_pool2d(each, **window), x).any()
+    assert contested(lambda each: F.max_pool2d(each, **window), torch.ones(2, 3, 9, 11)).any()
+
+
+def test_windows_of_an_image_that_they_do_not_divide_are_known():
+    x = torch.randn(1, 2, 7, 5, generator=torch.Generator().manual_seed(1))
+    assert not contested(lambda each: F.max_pool2d(each, 2, ceil_mode=True), x).any()
+    assert contested(lambda each: F.max_pool2d(each, 2, ceil_mode=True), torch.zeros(1, 2, 7, 5)).any()
+
+
+def test_zero_has_no_sign_and_other_exact_numbers_do():
+    moved = contested(torch.relu, torch.tensor([-1.0, -1e-30, 0.0, 1e-30, 1.0]))
+    assert moved.tolist() == [False, False, True, False, False]
+
+
+def test_what_a_relu_gets_may_be_off_by_rounding_where_it_was_computed():
+    moved = contested(lambda each: torch.relu(each * 0.1 + 1e-9), torch.tensor([0.0, 1.0, -1.0]))
+    assert moved.tolist() == [True, False, False]
+
+
+def test_without_maxima_a_tie_is_decided_as_the_reference_decides_it():
+    x = torch.ones(1, 1, 2, 2, dtype=torch.float64, requires_grad=True)
+    with Contested(torch.float32, random.Random(0), maxima=False):
+        F.max_pool2d(x, 2).sum().backward()
+    with Double():
+        plain = torch.ones(1, 1, 2, 2, dtype=torch.float64, requires_grad=True)
+        F.max_pool2d(plain, 2).sum().backward()
+    assert torch.equal(x.grad, plain.grad)
+
+
+# Verdicts.
+
+
+def test_a_right_gradient_passes_however_it_is_given(graded):
+    plain = """
+        def scaled(x, weight, shift):
+            y = x * weight
+            return y if shift is None else y + shift
+    """
+    own = """
+        def scaled(x, weight, shift):
+            y = x.mul(weight)
+            return y if shift is None else y.add_(shift)
+
+        def backward(cotangent, x, weight, shift, output):
+            return cotangent * weight, (cotangent * x).sum(0)
+    """
+    for source in (plain, function(), own):
+        assert graded(source, case=None).outcome == "passed", graded(source, case=None).message
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "said"),
+    [
+        (function(after="of_weight = of_weight * 2"), Reason.WRONG, "gradient of weight"),
+        (function(after="of_weight = None"), Reason.NO_GRADIENT, "the gradient of weight is missing"),
+        (function(before="gradient.mul_(2)"), Reason.INPUTS_CHANGED, "cotangent was written"),
+        (function(before="x.mul_(2)"), Reason.INPUTS_CHANGED, "x was written"),
+        (function(after="of_weight = of_weight[:-1]"), Reason.UNSUPPORTED, "in the backward: RuntimeError"),
+    ],
+)
+def test_a_wrong_gradient_is_told_apart(graded, source, reason, said):
+    verdict = graded(source)
+    assert verdict.reason is reason, verdict.message
+    assert said in verdict.message
+
+
+OWN = """
+def scaled(x, weight, shift):
+    y = x * weight
+    return y if shift is None else y + shift
+
+def backward(cotangent, x, weight, shift, output):
+    {}
+    return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "given", "reason", "said"),
+    [
+        ("", "cotangent * weight, (cotangent * x).sum(0, keepdim=True)", Reason.STRUCTURE, "weight has shape (1, 5)"),
+        ("", "(cotangent * weight).double(), (cotangent * x).sum(0)", Reason.STRUCTURE, "gradient of x is float64"),
+        ("", "cotangent * weight, (cotangent * x).sum(0), cotangent", Reason.STRUCTURE, "1 gradients more"),
+        ("", "cotangent * weight", Reason.NO_GRADIENT, "gradient of weight is missing"),
+        ("", "cotangent * weight, 3", Reason.STRUCTURE, "gradient of weight is a int"),
+        (
+            "output.zero_()",
+            "cotangent * weight, (cotangent * x).sum(0)",
+            Reason.OUTPUTS_CHANGED,
+            "the backward changed",
+        ),
+        ("raise ValueError('no')", "cotangent, weight", Reason.UNSUPPORTED, "ValueError: no"),
+    ],
+)
+def test_a_backward_of_its_own_keeps_the_contract(graded, before, given, reason, said):
+    verdict = graded(OWN.format(before, given))
+    assert verdict.reason is reason, verdict.message
+    assert said in verdict.message
+
+
+def test_gradients_that_accumulate_into_one_buffer_are_wrong_the_second_time(graded):
+    source = "kept = {}\n" + function(after="of_x = kept.setdefault(x.shape, torch.empty_like(x)).copy_(of_x)")
+    assert graded(source).outcome == "passed"
+    same = graded(source.replace(".copy_(of_x)", ".add_(of_x)"), case=CASE.replace(" seed", " backward(twice) seed"))
+    assert same.outcome == "failed"
+
+
+def test_inputs_that_change_before_the_backward_are_noticed_or_do_not_matter(graded):
+    case = CASE.replace(" seed", " backward(changed) seed")
+    assert graded(function(), case=case).outcome == "passed"
+    copied = function().replace("ctx.save_for_backward(x, weight)", "ctx.kept = x.clone(), weight.clone()")
+    assert graded(copied.replace("ctx.saved_tensors", "ctx.kept"), case=case).outcome == "passed"
+    unseen = function().replace("ctx.save_for_backward(x, weight)", "ctx.kept = x, weight")
+    assert graded(unseen.replace("ctx.saved_tensors", "ctx.kept"), case=case).reason is Reason.WRONG
+
+
+def test_a_graph_that_is_lost_for_some_shapes_is_a_missing_gradient(graded):
+    source = """
+        def scaled(x, weight, shift):
+            y = x * weight
+            y = y.detach() if x.shape[0] > 3 else y
+            return y if shift is None else y + shift
+    """
+    verdict = graded(source, case="dims(rows=4,columns=5) dtype(float32) grad(x,weight) absent(shift) seed(7)")
+    assert verdict.reason is Reason.NO_GRADIENT
+    assert "the gradient of x is missing" in verdict.message
+
+
+FORWARD = """
+def scaled(x, weight, shift):
+    y = x.detach() * weight.detach()
+    return y if shift is None else y + shift
+"""
+
+
+def test_a_forward_alone_is_skipped_unless_gradients_are_required(graded):
+    verdict = graded(FORWARD)
+    assert (verdict.outcome, verdict.reason) == ("skipped", Reason.UNSUPPORTED)
+    assert "a forward alone" in verdict.message
+    required = graded(FORWARD, declared=task(require=["gradients"]))
+    assert (required.outcome, required.reason) == ("failed", Reason.NO_GRADIENT)
+    assert "gradients are required by the task" in required.message
+
+
+def test_a_wrong_forward_is_found_with_gradients_on(graded):
+    source = """
+        def scaled(x, weight, shift):
+            y = x * weight * (2 if x.requires_grad else 1)
+            return y if shift is None else y + shift
+    """
+    verdict = graded(source)
+    assert verdict.reason is Reason.WRONG
+    assert "the output" in verdict.message
+
+
+def test_the_search_finds_what_no_named_shape_shows(graded):
+    source = function(after="of_weight = of_weight if len(x) < 7 else of_weight * 2")
+    verdict = graded(source, case=None)
+    assert verdict.reason is Reason.WRONG
+    found = Case.parse(verdict.records[-1].case)
+    assert found.calls[-1].grad
+    assert graded(source, case=verdict.records[-1].case).reason is Reason.WRONG
+
+
+def test_a_case_without_gradients_is_graded_with_all_of_them(graded):
+    verdict = graded(function(after="of_x = of_x * 2"), case="dims(rows=3,columns=5) dtype(float32) seed(7)")
+    assert verdict.reason is Reason.WRONG
+    assert "gradient of x" in verdict.message
+
+
+def test_gradients_of_a_task_that_declares_none_are_refused_in_words(graded):
+    verdict = graded(FORWARD, declared=task(grad=()))
+    assert (verdict.outcome, verdict.reason) == ("failed", Reason.CASE)
+    assert "declares no grad" in verdict.message
+
+
+def test_a_shipped_kernel_fills_its_gradients(grader):
+    root = Path(__file__).parent.parent
+    verdict = grader.grade(root / "tasks/softmax.py", root / "candidates/softmax/naive.cpp", checks=["grad"])
+    assert verdict.outcome == "passed", verdict.message
+    assert all(record.status == "passed" for record in verdict.records)
