@@ -1,10 +1,11 @@
 """How well and how fast fuzzing finds wrong kernels.
 
-    python benchmarks/fuzz.py            # examples per second, on one core
-    python benchmarks/fuzz.py --bugs     # examples until each file of tests/bugs is found, ten seeds each
+    python benchmarks/fuzz.py                # examples per second, on one core
+    python benchmarks/fuzz.py --bugs         # examples until each file of tests/bugs is found, ten seeds each
+    python benchmarks/fuzz.py --gradients    # the same for tests/gradients, by the search of the grad check
 
 `--bugs` sets beside it what the published protocol (five seeds of normal values in one shape, eager in the same dtype,
-allclose with 1e-4: KernelBench, robust-kbench) says of the same files, in the same sandbox. Both print Markdown tables.
+allclose with 1e-4: KernelBench, robust-kbench) says of the same files, in the same sandbox. All print Markdown tables.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain, groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +35,9 @@ SPEED_TASKS = ("relu", "softmax", "llama_rmsnorm", "layernorm", "mnist_linear", 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--bugs", action="store_true", help="search for every file of tests/bugs")
+    hunt = parser.add_mutually_exclusive_group()
+    hunt.add_argument("--bugs", action="store_true", help="search for every file of tests/bugs")
+    hunt.add_argument("--gradients", action="store_true", help="search for every file of tests/gradients")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"searches per file (default: {SEEDS})")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"of a search, at most (default: {EXAMPLES})")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
@@ -42,8 +46,8 @@ def main() -> None:
     import torch
 
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}: {' '.join(sys.argv)}\n")
-    if arguments.bugs:
-        bugs(arguments.seeds, arguments.examples, arguments.jobs, arguments.only)
+    if arguments.bugs or arguments.gradients:
+        hunts(arguments.gradients, arguments.seeds, arguments.examples, arguments.jobs, arguments.only)
     else:
         speed(arguments.examples)
 
@@ -119,68 +123,80 @@ def judged(task, examples: int, seed: int) -> tuple[int, list[float], float]:
 
 @dataclass(frozen=True)
 class Hunted:
-    """One wrong kernel: what found it, after how many examples per seed (`None`: not found), and the published word."""
+    """One wrong kernel: what found it, after how many examples per seed (`None`: not found), and the published word.
+
+    The published protocol says nothing of gradients: then that is `None`.
+    """
 
     name: str
     reasons: tuple[str, ...]
     examples: tuple[int | None, ...]
-    published: bool
+    published: bool | None
 
 
-def bugs(seeds: int, examples: int, jobs: int, only: Sequence[str]) -> None:
-    """Search for every wrong kernel with fresh seeds."""
-    files = [file for file in wrong_kernels() if any(part in str(file) for part in only)]
-    jobs_of = [(file, seeds, examples) for file in files]
-    print(f"| kernel | found as | examples until found, {seeds} seeds: median, most | found in | published protocol |")
-    print("|---|---|---|---|---|", flush=True)
+def hunts(gradients: bool, seeds: int, examples: int, jobs: int, only: Sequence[str]) -> None:
+    """Search for every wrong kernel, or every wrong gradient, with fresh seeds."""
+    folder = ROOT / "tests" / ("gradients" if gradients else "bugs")
+    files = [file for file in wrong_kernels(folder) if any(part in str(file) for part in only)]
+    jobs_of = [(list(each), gradients, seeds, examples) for _, each in groupby(files, key=lambda file: file.parent)]
+    columns = ["kernel", "found as", f"examples until found, {seeds} seeds: median, most", "found in"]
+    columns += [] if gradients else ["published protocol"]
+    print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
     found = []
     with ProcessPoolExecutor(jobs) as pool:
-        for each in pool.map(hunted, *zip(*jobs_of, strict=True), chunksize=1):
+        for each in chain.from_iterable(pool.map(hunted, *zip(*jobs_of, strict=True), chunksize=1)):
             found.append(each)
             hits = sorted(count for count in each.examples if count is not None)
             spread = f"{statistics.median(hits):.0f}, {hits[-1]}" if hits else "-"
-            published = "caught" if each.published else "passes"
-            row = f"| {each.name} | {', '.join(each.reasons)} | {spread} | {len(hits)}/{seeds} | {published} |"
-            print(row, flush=True)
+            cells = [each.name, ", ".join(each.reasons), spread, f"{len(hits)}/{seeds}"]
+            cells += [] if each.published is None else ["caught" if each.published else "passes"]
+            print(f"| {' | '.join(cells)} |", flush=True)
     searches = [count for each in found for count in each.examples]
-    hits = [count for count in searches if count is not None]
+    hits = sorted(count for count in searches if count is not None)
     always = sum(None not in each.examples for each in found)
     print(f"\n{len(found)} wrong kernels, {len(searches)} searches of at most {examples} examples: {len(hits)} found,")
-    print(f"{always} kernels in every search; median {statistics.median(hits):.0f} examples, ", end="")
-    print(f"90 % within {sorted(hits)[math.ceil(0.9 * len(hits)) - 1]}. ", end="")
-    print(f"The published protocol catches {sum(each.published for each in found)}.")
+    print(f"{always} kernels in every search", end="")
+    if hits:
+        print(f"; median {statistics.median(hits):.0f} examples, 90 % within ", end="")
+        print(hits[math.ceil(0.9 * len(hits)) - 1], end="")
+    caught = "" if gradients else f" The published protocol catches {sum(bool(each.published) for each in found)}."
+    print(f".{caught}")
 
 
-def wrong_kernels() -> list[Path]:
-    """The files and folders of tests/bugs that a CPU can run."""
+def wrong_kernels(folder: Path) -> list[Path]:
+    """The files and folders of wrong kernels that a CPU can run."""
     from pytest_kbench.candidate import Candidate, find
 
-    folders = sorted((ROOT / "tests" / "bugs").iterdir())
-    found = [each for folder in folders if folder.name[0] not in "_." for each in find(folder)]
+    found = [each for task in sorted(folder.iterdir()) if task.name[0] not in "_." for each in find(task)]
     return [each.path for each in found if isinstance(each, Candidate) and each.language != "cuda"]
 
 
-def hunted(file: Path, seeds: int, examples: int) -> Hunted:
-    """Search for one wrong kernel with several seeds; nothing is shrunk."""
+def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int) -> list[Hunted]:
+    """Search for wrong kernels of one task with several seeds each; nothing is shrunk."""
     import torch
 
     from pytest_kbench import Grader, Settings
-    from pytest_kbench.checks import fuzz
+    from pytest_kbench.checks import fuzz, grad
 
     torch.set_num_threads(1)
     fuzz.SHRINK_SECONDS = 0.0
-    task = next(place / f"{file.parent.name}.py" for place in TASKS if (place / f"{file.parent.name}.py").is_file())
-    counts: list[int | None] = []
-    reasons: dict[str, None] = {}
+    places = [place / f"{files[0].parent.name}.py" for place in TASKS]
+    task = next(place for place in places if place.is_file())
+    check, cases = ("grad", [grad.SEARCH]) if gradients else ("fuzz", None)
+    found = []
     with Grader(Settings(timeout=TIMEOUT, examples=examples, threads=2)) as grader:
-        for _ in range(seeds):
-            settings = replace(grader.settings, seed=int.from_bytes(os.urandom(8)))
-            record = grader.grade(task, file, checks=["fuzz"], settings=settings).records[-1]
-            failed = record.status == "failed"
-            counts.append(int(record.facts.get("examples", 0)) if failed else None)
-            reasons.update({str(record.reason): None} if failed else {})
-        published = not passes_published(grader, task, file)
-    return Hunted(f"{file.parent.name}/{file.name}", tuple(reasons), tuple(counts), published)
+        for file in files:
+            counts: list[int | None] = []
+            reasons: dict[str, None] = {}
+            for _ in range(seeds):
+                settings = replace(grader.settings, seed=int.from_bytes(os.urandom(8)))
+                record = grader.grade(task, file, checks=[check], cases=cases, settings=settings).records[-1]
+                failed = record.status == "failed"
+                counts.append(int(record.facts.get("examples", 0)) if failed else None)
+                reasons.update({str(record.reason): None} if failed else {})
+            published = None if gradients else not passes_published(grader, task, file)
+            found.append(Hunted(f"{file.parent.name}/{file.name}", tuple(reasons), tuple(counts), published))
+    return found
 
 
 def passes_published(grader, task: Path, file: Path) -> bool:

@@ -1,9 +1,13 @@
-"""What `benchmarks/calibrate.py` prints of honest candidates, and of one that is not; whether it halves constants."""
+"""What `benchmarks/calibrate.py` prints of honest candidates, and of one that is not; whether it halves constants.
+
+And what `benchmarks/fuzz.py` prints of a wrong gradient.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -117,3 +121,14 @@ def test_calibrate_halves_every_constant_of_the_module(calibrate: ModuleType) ->
             smaller = [bool((b.elementwise < a.elementwise).any()) for a, b in zip(before, after, strict=True)]
             assert any(smaller), constant
     assert all(torch.equal(a.elementwise, b.elementwise) for a, b in zip(before, bounds(), strict=True))
+
+
+def test_fuzz_prints_how_soon_a_wrong_gradient_is_found() -> None:
+    arguments = ["--gradients", "--seeds", "2", "--examples", "20", "--only", "relu/mask_of_the_cotangent"]
+    script = str(ROOT / "benchmarks/fuzz.py")
+    done = subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True, check=True)
+    _, _, titles, _, row, *_, summary, _ = done.stdout.split("\n")
+    assert titles == "| kernel | found as | examples until found, 2 seeds: median, most | found in |"
+    assert row.startswith("| relu/mask_of_the_cotangent.py | wrong | ")
+    assert row.endswith(" | 2/2 |")
+    assert summary.startswith("1 kernels in every search; median ")

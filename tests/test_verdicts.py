@@ -1,4 +1,4 @@
-"""Honest candidates pass; bugs and cheats get the verdict that their first line says."""
+"""Honest candidates pass; bugs, cheats and wrong gradients get the verdict that their first line says."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ import pytest
 from pytest_kbench import Grader, Settings, Task
 from pytest_kbench.candidate import Candidate, find
 from pytest_kbench.case import NamedCase
-from pytest_kbench.checks import fuzz
+from pytest_kbench.checks import fuzz, grad
 from pytest_kbench.formats.native import load
-from pytest_kbench.oracle.coverage import derive, elements, fixed_cases, sequences
+from pytest_kbench.oracle.coverage import derive, elements, fixed_cases, gradients, sequences
+from pytest_kbench.record import GRADIENTS, Reason, Verdict
 
 HERE = Path(__file__).parent
 TASKS = (HERE.parent / "tasks", HERE / "tasks")
 SEEDS = 10
 EXAMPLES = 2000  # of a search that is to find something; two hundred do for most
+SAMPLED = 8  # one of so many cases
 SMALL, LARGE = 1 << 16, 1 << 22  # elements of a call's arguments: where cases are many, and where they are few
 
 
@@ -37,6 +39,7 @@ HONEST = candidates(HERE / "honest")
 SHIPPED = candidates(HERE.parent / "candidates")
 BUGS = candidates(HERE / "bugs")
 CHEATS = candidates(HERE / "cheats")
+WRONG_GRADIENTS = candidates(HERE / "gradients")
 
 
 def named(candidate: Candidate) -> str:
@@ -56,6 +59,23 @@ def expected(candidate: Candidate) -> list[str]:
     found = re.fullmatch(r"(?:#|//) verdict: ([a-z_|]+)", first)
     assert found, f"{named(candidate)}: its first line says no verdict"
     return found[1].split("|")
+
+
+# Honest forwards whose gradients are not: zero times infinity in a branch that is not taken or behind a maximum of
+# nothing, scores minus their logsumexp where these are in the thousands, a fast path without a graph.
+FORWARDS_ALONE = {
+    "attention/online.py": Reason.NONFINITE,
+    "attention/torch_operator.py": Reason.WRONG,
+    "relu/right_fallback.py": Reason.NO_GRADIENT,
+    "silu/half_of_a_hyperbolic_tangent.py": Reason.NONFINITE,
+    "silu/quotient.py": Reason.NONFINITE,
+}
+COMPILED = ("softmax/compiled.py",)  # once more for every shape and its backward
+DIFFERENTIATED = [
+    pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in COMPILED else [])
+    for each in sorted([*HONEST, *SHIPPED], key=task_of)
+    if load(task_of(each))[0].grad and named(each) not in FORWARDS_ALONE
+]
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +118,59 @@ def test_a_wrong_candidate_gets_its_verdict(grader: Grader, candidate: Candidate
     verdict = grader.grade(task_of(candidate), candidate, checks=checks, settings=settings)
     assert verdict.outcome == "failed", "it passed"
     assert verdict.reason in (*reasons, *(["precision"] if "wrong" in reasons else [])), verdict.message
+
+
+@pytest.mark.parametrize("candidate", sorted(WRONG_GRADIENTS, key=task_of), ids=named)
+def test_a_wrong_gradient_gets_its_verdict(
+    grader: Grader, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 0.0)  # most are found by fixed cases, a few by the search
+    settings = replace(grader.settings, seed=1, examples=EXAMPLES)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["grad"], settings=settings)
+    assert verdict.outcome == "failed", "it passed"
+    assert verdict.reason in expected(candidate), verdict.message
+
+
+def differentiable(verdict: Verdict) -> bool:
+    """Whether all gradients are right, or there are none at all, which is said."""
+    alone = verdict.reason is Reason.UNSUPPORTED and verdict.records[-1].facts.get("refuses") == GRADIENTS
+    return verdict.outcome == "passed" or (verdict.outcome == "skipped" and alone)
+
+
+@pytest.mark.parametrize("candidate", DIFFERENTIATED)
+def test_gradients_of_an_honest_candidate_pass(grader: Grader, candidate: Candidate) -> None:
+    task, _ = load(task_of(candidate))
+    small = [tuple(dims.items()) for name, dims in task.shapes.items() if elements(task, name) <= SMALL]
+    fixed = [each for each in gradients(task, "cpu", grader.settings.seed) if each.case.calls[0].dims in small]
+    verdict = grader.grade(task, candidate, checks=["grad"], cases=fixed[::SAMPLED])
+    assert differentiable(verdict), verdict.message
+
+
+@pytest.mark.parametrize("name", FORWARDS_ALONE)
+def test_gradients_of_an_honest_forward_may_be_wrong(grader: Grader, name: str) -> None:
+    candidate = next(each for each in HONEST if named(each) == name)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["grad"], settings=replace(grader.settings, seed=1))
+    assert verdict.outcome == "failed", "it passed"
+    assert verdict.reason is FORWARDS_ALONE[name], verdict.message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", sorted(WRONG_GRADIENTS, key=task_of), ids=named)
+def test_a_search_alone_finds_a_wrong_gradient(
+    grader: Grader, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "SHRINK_SECONDS", 0.0)
+    settings = replace(grader.settings, seed=1, examples=EXAMPLES)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["grad"], cases=[grad.SEARCH], settings=settings)
+    assert verdict.outcome == "failed", "nothing was found"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("candidate", DIFFERENTIATED)
+def test_gradients_of_an_honest_candidate_survive_a_search(grader: Grader, candidate: Candidate) -> None:
+    settings = replace(grader.settings, seed=1, examples=60)
+    verdict = grader.grade(task_of(candidate), candidate, checks=["grad"], settings=settings)
+    assert differentiable(verdict), verdict.message
 
 
 @pytest.mark.slow

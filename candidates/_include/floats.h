@@ -78,16 +78,22 @@ inline double sum(const float* x, int64_t n) {
   return total;
 }
 
-// The sum of squares of n elements, in double: the square of any float is one.
-inline double sum_of_squares(const float* x, int64_t n) {
+// The sum of term(0) to term(n - 1), in double; terms that are products of two floats are exact there.
+template <class Term>
+double total(int64_t n, Term&& term) {
   double lanes[kLanes] = {};
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (int64_t j = 0; j < kLanes; ++j) lanes[j] += double{x[i + j]} * x[i + j];
-  for (; i < n; ++i) lanes[i % kLanes] += double{x[i]} * x[i];
+    for (int64_t j = 0; j < kLanes; ++j) lanes[j] += term(i + j);
+  for (; i < n; ++i) lanes[i % kLanes] += term(i);
   double total = 0;
   for (const double lane : lanes) total += lane;
   return total;
+}
+
+// The sum of squares of n elements, in double: the square of any float is one.
+inline double sum_of_squares(const float* x, int64_t n) {
+  return total(n, [x](int64_t i) { return double{x[i]} * x[i]; });
 }
 
 // e^x for x <= 88, to about one unit in the last place; NaN stays NaN, -infinity gives 0, small results are subnormal.

@@ -21,14 +21,15 @@ inline void check_output(const TensorView& x, const TensorView& y, int64_t n, in
   if (!y.IsContiguous()) TVM_FFI_THROW(ValueError) << "the output must be dense";
 }
 
-// Images as dense floats with a frame of `padding` zeros around every channel.
+// Images as dense floats with a frame of `padding` zeros around every channel, and `spare` more at every row's end.
 struct Padded {
-  Padded(int64_t n, int64_t c, int64_t h, int64_t w, int64_t padding)
-      : n(n), c(c), h(h), w(w), padding(padding), pitch(w + 2 * padding), plane((h + 2 * padding) * pitch),
+  Padded(int64_t n, int64_t c, int64_t h, int64_t w, int64_t padding, int64_t spare = 0)
+      : n(n), c(c), h(h), w(w), padding(padding), pitch(w + 2 * padding + spare), plane((h + 2 * padding) * pitch),
         values(std::make_unique<float[]>(n * c * plane)) {}
 
   // A copy of a tensor of any strides and dtype.
-  Padded(const TensorView& x, int64_t padding) : Padded(x.size(0), x.size(1), x.size(2), x.size(3), padding) {
+  Padded(const TensorView& x, int64_t padding, int64_t spare = 0)
+      : Padded(x.size(0), x.size(1), x.size(2), x.size(3), padding, spare) {
     const rows::Layout layout(x);
     rows::dispatch(x, [&](auto element) {
       using T = decltype(element);

@@ -2,7 +2,8 @@
 //
 // A kernel is written for one row of floats, `void row(const float* in, float* out, int64_t width)`. `for_each_row`
 // gives it every row of a float32, float16 or bfloat16 tensor of any shape and any strides; half types are widened on
-// the way in and rounded once on the way out. A dense float32 row is handed over in place.
+// the way in and rounded once on the way out. A dense float32 row is handed over in place. Gradients need rows of
+// several tensors at a time (`map_rows`), and sums over all samples for parameters (`sum_over_samples`).
 #pragma once
 
 #include <omp.h>
@@ -11,6 +12,7 @@
 #include <tvm/ffi/function.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -23,6 +25,8 @@ namespace rows {
 using tvm::ffi::TensorView;
 
 inline constexpr int64_t kWorthAThread = 1 << 14;  // elements; fewer cost less than waking another thread
+inline constexpr int64_t kPiece = 512;             // columns, and
+inline constexpr int64_t kSamples = 256;           // samples that one thread sums up at a time
 
 // Call f(T{}) with the C++ type of the tensor's elements.
 template <class F>
@@ -39,13 +43,21 @@ T* data(const TensorView& tensor) {
   return reinterpret_cast<T*>(static_cast<char*>(tensor.data_ptr()) + tensor.byte_offset());
 }
 
+inline bool alike(const TensorView& x, const TensorView& y) {
+  const DLDataType a = x.dtype(), b = y.dtype();
+  return x.ndim() == y.ndim() && std::equal(x.shape().begin(), x.shape().end(), y.shape().begin()) &&
+         a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
+}
+
 // Refuse an output that is not a dense tensor of x's shape and dtype.
 inline void check_output(const TensorView& x, const TensorView& y) {
-  const bool same_shape = x.ndim() == y.ndim() && std::equal(x.shape().begin(), x.shape().end(), y.shape().begin());
-  const DLDataType a = x.dtype(), b = y.dtype();
-  const bool same_dtype = a.code == b.code && a.bits == b.bits && a.lanes == b.lanes;
-  if (!same_shape || !same_dtype) TVM_FFI_THROW(ValueError) << "the output must have the input's shape and dtype";
+  if (!alike(x, y)) TVM_FFI_THROW(ValueError) << "the output must have the input's shape and dtype";
   if (!y.IsContiguous()) TVM_FFI_THROW(ValueError) << "the output must be dense";
+}
+
+// How many threads `items` are worth that hold so many elements together.
+inline int threads_for(int64_t items, int64_t elements) {
+  return static_cast<int>(std::clamp<int64_t>(std::min(items, elements / kWorthAThread), 1, omp_get_max_threads()));
 }
 
 // Where each row of a strided tensor begins. The last dimension is the row; without dimensions it is one row of one.
@@ -94,26 +106,85 @@ const float* widened(const T* from, int64_t step, int64_t width, float* buffer) 
   return buffer;
 }
 
-// kernel(row, values, buffer) for every row of x: its elements as floats, and `room` floats of the thread's own. Rows
-// are shared out among threads where there is enough to do.
-template <class Kernel>
-void read_each_row(const TensorView& x, int64_t room, Kernel&& kernel) {
-  const Layout layout(x);
-  if (layout.count == 0) return;
-  dispatch(x, [&](auto element) {
-    using T = decltype(element);
-    const T* const from = data<const T>(x);
-    const int64_t most = std::min<int64_t>(layout.count, layout.count * layout.width / kWorthAThread);
-    const int threads = static_cast<int>(std::clamp<int64_t>(most, 1, omp_get_max_threads()));
-    const bool in_place = std::is_same_v<T, float> && layout.step == 1;
-    const int64_t each = room + (in_place ? 0 : layout.width);
+// Tensors of one shape and dtype, whose rows are read side by side.
+template <size_t N>
+class Rows {
+ public:
+  explicit Rows(const std::array<TensorView, N>& tensors) : tensors_(tensors) {
+    layouts_.reserve(N);
+    for (const TensorView& each : tensors) {
+      if (!alike(tensors[0], each)) TVM_FFI_THROW(ValueError) << "tensors that must be alike have two shapes or dtypes";
+      layouts_.emplace_back(each);
+    }
+  }
+
+  int64_t count() const { return layouts_[0].count; }
+  int64_t width() const { return layouts_[0].width; }
+
+  // Elements [begin, begin + count) of a row of each tensor, which have T's; the buffers have room for `count` floats
+  // of each, and are used for those that are not dense floats already.
+  template <class T>
+  std::array<const float*, N> read(int64_t row, int64_t begin, int64_t count, float* buffers) const {
+    std::array<const float*, N> values;
+    for (size_t i = 0; i < N; ++i) {
+      const T* const from = data<const T>(tensors_[i]) + layouts_[i].offset(row) + begin * layouts_[i].step;
+      values[i] = widened(from, layouts_[i].step, count, buffers + i * count);
+    }
+    return values;
+  }
+
+ private:
+  std::array<TensorView, N> tensors_;
+  std::vector<Layout> layouts_;
+};
+
+// kernel(row, values, buffer) for every row of tensors of one shape and dtype: the row's elements in each of them as
+// floats, and `room` floats of the thread's own. Rows are shared out among threads where there is enough to do.
+template <size_t N, class Kernel>
+void read_rows(const std::array<TensorView, N>& tensors, int64_t room, Kernel&& kernel) {
+  const Rows<N> rows(tensors);
+  const int64_t count = rows.count(), width = rows.width();
+  if (count == 0) return;
+  dispatch(tensors[0], [&](auto element) {
+    const int threads = threads_for(count, count * width);
+    const int64_t each = room + static_cast<int64_t>(N) * width;
     // Allocated here, where an exception for want of memory can still leave the kernel.
     const auto scratch = std::make_unique_for_overwrite<float[]>(each * threads);
 
 #pragma omp parallel for num_threads(threads) schedule(static)
-    for (int64_t row = 0; row < layout.count; ++row) {
+    for (int64_t row = 0; row < count; ++row) {
       float* const buffer = scratch.get() + each * omp_get_thread_num();
-      kernel(row, widened(from + layout.offset(row), layout.step, layout.width, buffer + room), buffer);
+      kernel(row, rows.template read<decltype(element)>(row, 0, width, buffer + room), buffer);
+    }
+  });
+}
+
+// kernel(row, values, buffer) for every row of x: its elements as floats, and `room` floats of the thread's own.
+template <class Kernel>
+void read_each_row(const TensorView& x, int64_t room, Kernel&& kernel) {
+  read_rows(std::array{x}, room, [&](int64_t row, const std::array<const float*, 1>& values, float* buffer) {
+    kernel(row, values[0], buffer);
+  });
+}
+
+// kernel(row, values, out, width) for every row of the tensors and of y, which is like them, and dense.
+template <size_t N, class Kernel>
+void map_rows(const std::array<TensorView, N>& tensors, const TensorView& y, Kernel&& kernel) {
+  check_output(tensors[0], y);
+  const int64_t width = Layout(y).width;
+  if (width == 0) return;
+  dispatch(y, [&](auto element) {
+    using T = decltype(element);
+    T* const to = data<T>(y);
+    if constexpr (std::is_same_v<T, float>) {
+      read_rows(tensors, 0, [&](int64_t row, const std::array<const float*, N>& values, float*) {
+        kernel(row, values, to + row * width, width);
+      });
+    } else {
+      read_rows(tensors, width, [&](int64_t row, const std::array<const float*, N>& values, float* out) {
+        kernel(row, values, out, width);
+        for (int64_t i = 0; i < width; ++i) floats::narrow(out[i], to[row * width + i]);
+      });
     }
   });
 }
@@ -121,20 +192,8 @@ void read_each_row(const TensorView& x, int64_t room, Kernel&& kernel) {
 // kernel(row, in, out, width) for every row of x and of y, which has its shape and dtype and is dense.
 template <class Kernel>
 void for_each_numbered_row(const TensorView& x, const TensorView& y, Kernel&& kernel) {
-  check_output(x, y);
-  const int64_t width = Layout(x).width;
-  if (width == 0) return;
-  dispatch(y, [&](auto element) {
-    using T = decltype(element);
-    T* const to = data<T>(y);
-    if constexpr (std::is_same_v<T, float>) {
-      read_each_row(x, 0, [&](int64_t row, const float* in, float*) { kernel(row, in, to + row * width, width); });
-    } else {
-      read_each_row(x, width, [&](int64_t row, const float* in, float* out) {
-        kernel(row, in, out, width);
-        for (int64_t i = 0; i < width; ++i) floats::narrow(out[i], to[row * width + i]);
-      });
-    }
+  map_rows(std::array{x}, y, [&](int64_t row, const std::array<const float*, 1>& in, float* out, int64_t width) {
+    kernel(row, in[0], out, width);
   });
 }
 
@@ -142,6 +201,68 @@ void for_each_numbered_row(const TensorView& x, const TensorView& y, Kernel&& ke
 template <class Kernel>
 void for_each_row(const TensorView& x, const TensorView& y, Kernel&& kernel) {
   for_each_numbered_row(x, y, [&](int64_t, const float* in, float* out, int64_t width) { kernel(in, out, width); });
+}
+
+// Sums over samples, of which each is `group` rows in all of the tensors: `group` times width doubles, zero where there
+// are no samples. add(row, values, count, sums) adds a piece of a row, `count` elements in each tensor, to the sums of
+// their columns. Samples are added up in the same order whatever the number of threads.
+template <size_t N, class Add>
+std::vector<double> sum_over_samples(const std::array<TensorView, N>& tensors, int64_t group, Add&& add) {
+  const Rows<N> rows(tensors);
+  const int64_t samples = rows.count() / group, width = rows.width(), size = group * width;
+  const int64_t runs = std::max<int64_t>((samples + kSamples - 1) / kSamples, 1);
+  const int64_t across = (width + kPiece - 1) / kPiece, pieces = runs * group * across;
+  const int threads = threads_for(pieces, samples * size);
+  std::vector<double> sums(runs * size);
+  dispatch(tensors[0], [&](auto element) {
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      float buffers[N * kPiece];
+      const int64_t run = piece / (group * across), part = piece / across % group, begin = piece % across * kPiece;
+      const int64_t count = std::min(kPiece, width - begin);
+      for (int64_t sample = run * kSamples; sample < std::min((run + 1) * kSamples, samples); ++sample) {
+        const int64_t row = sample * group + part;
+        add(row, rows.template read<decltype(element)>(row, begin, count, buffers), count,
+            sums.data() + run * size + part * width + begin);
+      }
+    }
+  });
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (int64_t i = 0; i < size; ++i)
+    for (int64_t run = 1; run < runs; ++run) sums[i] += sums[run * size + i];
+  sums.resize(size);
+  return sums;
+}
+
+// y = values, rounded; y is dense and has as many elements.
+inline void store(const std::vector<double>& values, const TensorView& y) {
+  const int64_t count = static_cast<int64_t>(values.size());
+  if (y.numel() != count || !y.IsContiguous())
+    TVM_FFI_THROW(ValueError) << "a parameter's gradient must be dense and have its shape";
+  dispatch(y, [&](auto element) {
+    using T = decltype(element);
+    T* const to = data<T>(y);
+#pragma omp parallel for num_threads(threads_for(count, count)) schedule(static)
+    for (int64_t i = 0; i < count; ++i) floats::narrow(static_cast<float>(values[i]), to[i]);
+  });
+}
+
+// y = the sum of x over its samples: the gradient of a parameter that is added to each.
+inline void sum_samples(const TensorView& x, int64_t group, const TensorView& y) {
+  const auto add = [](int64_t, const std::array<const float*, 1>& values, int64_t count, double* sums) {
+    for (int64_t i = 0; i < count; ++i) sums[i] += values[0][i];
+  };
+  store(sum_over_samples(std::array{x}, group, add), y);
+}
+
+// What a ReLU that gave y lets through of its cotangent, as dense floats.
+inline std::unique_ptr<float[]> through_relu(const TensorView& cotangent, const TensorView& y) {
+  const int64_t width = Layout(y).width;
+  auto passed = std::make_unique_for_overwrite<float[]>(y.numel());
+  read_rows(std::array{cotangent, y}, 0, [&, to = passed.get()](int64_t row, const auto& values, float*) {
+    for (int64_t i = 0; i < width; ++i) to[row * width + i] = values[1][i] > 0.0f ? values[0][i] : 0.0f;
+  });
+  return passed;
 }
 
 // All elements of a tensor (a parameter, say) as dense floats, whatever its shape, dtype and strides.

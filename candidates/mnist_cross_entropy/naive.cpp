@@ -46,4 +46,27 @@ void mnist_cross_entropy(TensorView logits, TensorView targets, TensorView mean)
   });
 }
 
+// (softmax - 1 for the target's class) * cotangent / batch. Of the target it is the share of all others, negative: what
+// is left of a softmax near 1 after the subtraction is not lost.
+void backward(TensorView cotangent, TensorView logits, TensorView targets, TensorView, TensorView gradient) {
+  if (logits.ndim() != 2 || cotangent.ndim() != 0)
+    TVM_FFI_THROW(ValueError) << "logits must be a matrix, the cotangent a scalar";
+  const int64_t batch = logits.size(0);
+  const std::vector<int64_t> classes_of = checked_targets(targets, batch, logits.size(1));
+  const double share = rows::vector_of_floats(cotangent)[0] / static_cast<double>(batch);
+  const auto row = [&](int64_t row, const float* values, float* out, int64_t classes) {
+    const int64_t target = classes_of[row];
+    const float largest = floats::largest(values, classes);
+    for (int64_t i = 0; i < classes; ++i) out[i] = floats::exp(values[i] - largest);
+    const double target_part = out[target];
+    out[target] = 0.0f;
+    const double others = floats::total(classes, [out](int64_t i) { return double{out[i]}; });
+    const double scale = share / (others + target_part);
+    for (int64_t i = 0; i < classes; ++i) out[i] = static_cast<float>(out[i] * scale);
+    out[target] = static_cast<float>(-others * scale);
+  };
+  rows::for_each_numbered_row(logits, gradient, row);
+}
+
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(mnist_cross_entropy, mnist_cross_entropy);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(backward, backward);

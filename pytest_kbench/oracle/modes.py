@@ -41,7 +41,7 @@ _ALONG: Final = {
 
 
 KINKS: Final = frozenset(
-    ("relu", "leaky_relu", "max_pool2d_with_indices")
+    ("relu", "leaky_relu", "amax", "amin", "max_pool2d_with_indices")
 )  # operators whose gradient is one thing or another
 
 
@@ -158,9 +158,10 @@ class Shaking(Double):
             case "_log_softmax_backward_data":  # g - p sum(g)
                 gradient, output, dimension = args[:3]
                 result.add_(self._by_a_unit(output.exp() * gradient.sum(dimension, keepdim=True)))
-            case "_softmax_backward_data":  # p (g - sum(p g))
+            case "_softmax_backward_data":  # p (g - sum(p g)), with g a sum itself: as uncertain as its neighbours
                 gradient, output, dimension = args[:3]
-                result.add_(self._by_a_unit(output * (output * gradient).sum(dimension, keepdim=True)))
+                if gradient.numel():
+                    result.add_(self._by_a_unit(output * gradient.abs().amax(dimension, keepdim=True)))
             case "native_layer_norm_backward" | "_fused_rms_norm_backward" if result[0] is not None:
                 gradient, rstd, weight = args[0], args[4 if name[0] == "n" else 3], args[5 if name[0] == "n" else 4]
                 result[0].add_(self._by_a_unit((gradient * rstd * (1.0 if weight is None else weight)).clone()))

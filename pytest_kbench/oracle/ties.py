@@ -35,6 +35,7 @@ class Contested(Double):
         self._dtype = dtype
         self._maxima = maxima
         self._generator = torch.Generator().manual_seed(chance.getrandbits(63))
+        self._reduced: dict[int, tuple[Tensor, tuple[int, ...]]] = {}  # by its memory: what amax got, and the axes
         self._closed: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of a ReLU's result: it, and what it got
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -46,11 +47,22 @@ class Contested(Double):
             return self._through_sign(args[0], args[1], args[2])
         if name == "max_pool2d_with_indices_backward" and self._maxima:
             return self._through_maximum(args[0], args[1], *args[2:7])
+        reduced = self._reduced.get(args[1].data_ptr()) if name == "eq" and isinstance(args[1], Tensor) else None
+        if reduced is not None and self._maxima:
+            return self._chosen(args[0], args[1], reduced[1])
         before = args[0].clone() if name == "relu" else None
         result = func(*args, **kwargs)
         if before is not None:
             self._closed[result.data_ptr()] = result, before
+        if name in ("amax", "amin"):
+            self._reduced[args[0].data_ptr()] = args[0], tuple(args[1]) if len(args) > 1 else ()
         return result
+
+    def _chosen(self, extreme: Tensor, values: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """Where `values` are the extreme along these axes: one place of those that may be, at random."""
+        near = (values - extreme).abs() <= self._noise(values) + _relative(values, self._dtype) * extreme.abs()
+        drawn = torch.empty_like(values).uniform_(1.0, 2.0, generator=self._generator) * near
+        return (drawn > 0) & (drawn == drawn.amax(axes, keepdim=True))
 
     def _noise(self, values: Tensor) -> float:
         """How far rounding may have moved such values; 0 where they are exact."""

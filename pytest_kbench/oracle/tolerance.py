@@ -149,9 +149,10 @@ def bound(
     `contested`, of a gradient: how far each element moves where a choice is up to rounding. Twice the largest move
     among the neighbours is allowed on top, where an element moves at all.
 
-    `start`, of a gradient: the largest magnitude in what the backward started from. Gradients are sums of what comes
-    from several places (of a maximum, say, that was subtracted), as large as their neighbours and smaller in the end:
-    `_SUMMED` units of the largest |g| among the neighbours are allowed in every dtype, and what float64 itself rounds.
+    `start`, of a gradient: how large its parts may be, a cotangent times an input. Where golden is noise that says
+    how far from it a sum of such parts is. Gradients are sums of what comes from several places (of a maximum, say,
+    that was subtracted), as large as their neighbours and smaller in the end: `_SUMMED` units of the largest |g| among
+    the neighbours are allowed in every dtype, and what float64 itself rounds.
 
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
@@ -242,7 +243,9 @@ def _three_way(
             share = float((lost.add_(largest, alpha=unit) / conditioning).amax())
             mild = conditioning * (_MILD * (1.0 + growth) * share) if math.isfinite(share) else grown
             grown = torch.where(noise, grown, torch.minimum(grown, mild))
-        conditioning = grown if start is None else grown * _CHAIN
+        conditioning = grown
+        if start is not None:
+            conditioning = grown * _CHAIN + noise * (_SUMMED * inner * start)
         floor_norm += norm(conditioning) * math.sqrt(golden.numel() / conditioning.numel())
         shared.add_(conditioning)
     if coarse is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -64,7 +64,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     elif backward is not None and call.dtype in HALF:
         coarse = rounded(task, question.arguments, call.dtype, call.seed, backward)
     moving = found.contested or (None,) * len(found.golden)
-    starts = _starts(question)
+    starts = _starts(question, found.golden)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
     free = _has_infinities_alone(question.arguments)
     telling = backward is None and found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
@@ -88,16 +88,24 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     return Truth(found.golden, bounds)
 
 
-def _starts(question: Question) -> tuple[float | None, ...]:
-    """Per output how large the cotangents are, if it is a gradient."""
+def _starts(question: Question, golden: Sequence[torch.Tensor]) -> tuple[float | None, ...]:
+    """Per output how large a part of it may be, if it is a gradient: a cotangent or a gradient, times an input."""
     plain, backward = question.eager, question.backward
     if backward is None:
         return (None,) * len(plain.outputs)
-    start = max((float(each.values.abs().amax()) for each in backward.cotangents if each.values.numel()), default=0.0)
+    made = (*(each.values for each in backward.cotangents), *golden[plain.returned :])
+    inputs = (each.values for each in question.arguments if isinstance(each, Placed))
+    start = max(map(_largest, made), default=0.0) * max(1.0, *map(_largest, inputs))
     return (*(None,) * plain.returned, *(start,) * len(backward.leaves))
 
 
 HALF = ("float16", "bfloat16")
+
+
+def _largest(values: torch.Tensor) -> float:
+    return float(values.abs().amax().nan_to_num()) if values.is_floating_point() and values.numel() else 0.0
+
+
 FEW = 8  # terms: sums of fewer are often exact, as the mean of two numbers and what they differ from it by
 VAST = ("huge", "extreme")  # value plans whose squares overflow
 CONTINUOUS = (

@@ -223,7 +223,9 @@ class LoadedCandidate:
         function = self._function
         assert function is not None, "load comes first"
         if self._backward is None:
-            found = differentiated(forward, starts, request["backward"], lambda: _listed(function(*forward.arguments)))
+            found = differentiated(
+                forward, starts, request["backward"], lambda arguments: _listed(function(*arguments))
+            )
         else:
             given = [*starts.values(), *forward.arguments, *forward.objects]
             given += targets if self._destination_passing else []

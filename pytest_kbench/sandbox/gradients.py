@@ -33,26 +33,36 @@ def with_leaves(arguments: Sequence[object], positions: Sequence[int]) -> tuple[
 
 
 def differentiated(
-    forward: Forward, cotangents: Mapping[int, torch.Tensor], backward: str | None, again: Callable[[], list[object]]
+    forward: Forward,
+    cotangents: Mapping[int, torch.Tensor],
+    backward: str | None,
+    again: Callable[[Sequence[object]], list[object]],
 ) -> list[object]:
     """The gradients of autograd, one per leaf; `None` for one that there is not.
 
-    `cotangents` go by the number of the output. `backward="twice"` adds what two passes give, each after a forward of
-    its own (`again` makes one): the second one's cotangents are less than nothing, so that gradients in memory that is
-    used again are wrong, and the sum is scaled back. (Autograd's own accumulation may write to the cotangents.)
-    `"changed"` changes all arguments in place before the backward, and changes them back.
+    `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
+    (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
+    second one's cotangents are the negatives, and so should its gradients be, which those in memory that is used again
+    are not. (Autograd's own accumulation may write to the cotangents.) `"changed"` changes all arguments in place before the
+    backward, and changes them back.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
+        again([_negative(each) for each in forward.arguments])
         first = _product(forward.objects, cotangents, leaves)
-        second = _product(again(), {index: each * -0.5 for index, each in cotangents.items()}, leaves)
-        return [None if a is None or b is None else (a + b) * 2 for a, b in zip(first, second, strict=True)]
+        second = _product(again(forward.arguments), {index: -each for index, each in cotangents.items()}, leaves)
+        return [None if a is None or b is None else _half_apart(a, b) for a, b in zip(first, second, strict=True)]
     changed = [each for each in forward.arguments if _changeable(each)] if backward == "changed" else []
     _negate(changed)
     try:
         return list(_product(forward.objects, cotangents, leaves))
     finally:
         _negate(changed)
+
+
+def _half_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Half of a - b, exactly where b is -a."""
+    return ((a.double() - b.double()) / 2).to(a.dtype)
 
 
 def _product(
@@ -97,6 +107,11 @@ def _changeable(value: Any) -> bool:
     if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
         return False
     return all(stride or size < 2 for stride, size in zip(value.stride(), value.shape, strict=True))
+
+
+def _negative(value: Any) -> Any:
+    """A value of its own, less than nothing where it was more."""
+    return -value.detach() if _changeable(value) else value
 
 
 def _negate(tensors: Sequence[Any]) -> None:

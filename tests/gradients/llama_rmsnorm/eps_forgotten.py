@@ -1,0 +1,25 @@
+# verdict: wrong|nonfinite
+# The backward computes the root once more, without eps.
+
+import torch
+import torch.nn.functional as F
+
+
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, eps):
+        ctx.save_for_backward(x, weight)
+        return F.rms_norm(x, weight.shape, weight, eps)
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        x, weight = ctx.saved_tensors
+        wide, up = x.float(), cotangent.float()
+        inverse = wide.square().mean(-1, keepdim=True).rsqrt()
+        normal, inner = wide * inverse, up * weight.float()
+        down = inverse * (inner - normal * (inner * normal).mean(-1, keepdim=True))
+        return down.to(x.dtype), (up * normal).sum(0).to(weight.dtype), None
+
+
+def llama_rmsnorm(x, weight, eps):
+    return Norm.apply(x, weight, eps)

@@ -1,0 +1,13 @@
+# verdict: structure
+# Returns a gradient of its output as well.
+
+import torch.nn.functional as F
+
+
+def unet_linear(x, weight, bias):
+    return F.linear(x, weight, bias)
+
+
+def backward(cotangent, x, weight, bias, y):
+    by_weight = cotangent.flatten(0, 1).T @ x.flatten(0, 1)
+    return cotangent @ weight, by_weight, cotangent.sum((0, 1)), cotangent.clone()
