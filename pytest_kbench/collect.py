@@ -21,7 +21,7 @@ from .argument import TaskError
 from .candidate import Candidate, CandidateError, escaped
 from .case import CaseError
 from .formats import native
-from .options import CANDIDATES, WARM
+from .options import AUDIT, CANDIDATES, LEAST_SCORE, MIN_SCORE, WARM
 from .record import Record
 from .run import RUN, Planned, Run
 
@@ -34,6 +34,7 @@ TURN = 6  # cases of one candidate in a row, before the next has its turn at the
 
 # User properties, in a worker's reports too: a test that is ours, a case's record, and what cannot be graded at all.
 CASE, RECORD, PROBLEM, MISSING = "kbench_case", "kbench", "kbench_problem", "kbench_missing"
+AUDITED = "kbench_audit"  # the audit of a task
 
 
 class KernelFailed(Exception):
@@ -127,6 +128,10 @@ class TaskModule(pytest.Module):
             problem = f"task: {self.path.name}: no cases can be made of it: {type(error).__name__}: {error}"
             yield Broken.from_parent(self, name="task", problem=problem)
             return
+        if run.audits:
+            name = f"audit[{escaped(task.name)}]"
+            # Given as text, an id is parsed: one that pytest makes itself would not know its brackets again.
+            yield Audited.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", task=task)
         yield from (self._broken(each) for each in found if isinstance(each, CandidateError))
         candidates = [each for each in found if isinstance(each, Candidate)]
         if not found:
@@ -199,6 +204,12 @@ class TaskItem(pytest.Item):
         """The task file."""
         return self.path, 0, self.name
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure as text for people; its first line is the verdict."""
+        if isinstance(excinfo.value, KernelFailed):
+            return Told(str(excinfo.value))
+        return super().repr_failure(excinfo)
+
 
 class Broken(TaskItem):
     """A task file that cannot be graded."""
@@ -212,9 +223,28 @@ class Broken(TaskItem):
         """Fail, saying why."""
         raise KernelFailed(self.problem)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """One line: file, field, fix."""
-        return Told(str(excinfo.value))
+
+class Audited(TaskItem):
+    """The audit of a task."""
+
+    def __init__(self, *, task: Task, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.task = task
+
+    def runtest(self) -> None:
+        """Audit the task, keep what is found with the report, and fail where it does not hold."""
+        from .report.audit import text  # with --kbench-audit alone
+
+        run = self.config.stash[RUN]
+        audit = run.audit(self.task)
+        self.user_properties.append((AUDITED, json.dumps(audit.to_json())))
+        if problems := audit.problems(run.least_score):
+            raise KernelFailed(f"{text(audit, problems)}\n{self._reproduce(run)}")
+
+    def _reproduce(self, run: Run) -> str:
+        least = [f"{MIN_SCORE}={run.least_score:g}"] if run.least_score != LEAST_SCORE else []
+        words = [*_words(self), AUDIT, *least, "-k", "audit", f"--kbench-seed={run.settings.seed:x}"]
+        return " ".join([*map(shlex.quote, words), run.settings.flags()]).rstrip()
 
 
 class Missing(TaskItem):
@@ -238,18 +268,22 @@ def planned_of(item: pytest.Item | None) -> Planned | None:
 
 def reproduce(item: pytest.Item, planned: Planned, record: Record, settings: Settings) -> str:
     """The command that grades just this case again, from the folder in which pytest was started."""
+    words = [*_words(item), f"--kbench-candidate={planned.candidate.name}", f"--kbench-checks={planned.check}"]
+    words += [f"--kbench-case={record.case}"] if record.case else []
+    return " ".join([*map(shlex.quote, words), settings.flags()]).rstrip()
+
+
+def _words(item: pytest.Item) -> list[str]:
+    """The words with which a command that runs something of this item's file again begins."""
     start = item.config.invocation_params.dir
     path = item.path.relative_to(start) if item.path.is_relative_to(start) else item.path
     option, given = item.config.option, item.config.invocation_params.args
-    words = ["pytest", str(path), "--kbench", f"--kbench-candidate={planned.candidate.name}"]
+    words = ["pytest", str(path), "--kbench"]
     words += [word for pair in pairwise(given) if pair[0] == "-o" for word in map(str, pair)]
     words += [str(each) for each in given if str(each).startswith("--override-ini=")]
     words += ["-c", str(option.inifilename)] if option.inifilename else []
     words += [f"--rootdir={option.rootdir}"] if option.rootdir else []
-    words += [f"{CANDIDATES}={option.kbench_candidates}"] if option.kbench_candidates else []
-    words.append(f"--kbench-checks={planned.check}")
-    words += [f"--kbench-case={record.case}"] if record.case else []
-    return " ".join([*map(shlex.quote, words), settings.flags()]).rstrip()
+    return words + ([f"{CANDIDATES}={option.kbench_candidates}"] if option.kbench_candidates else [])
 
 
 def build(kbench_case: Planned, request: pytest.FixtureRequest) -> None:

@@ -99,7 +99,8 @@ class Option(NamedTuple):
     """One option. `field` is the field of `Settings` that it sets, if any.
 
     With `ini`, the configuration file has it too, under its flag's name without dashes: `kbench_timeout = 60`. A `many`
-    option may be given several times; a `path` in the configuration file is relative to the rootdir.
+    option may be given several times; a `path` in the configuration file is relative to the rootdir. A `switch` has no
+    value on the command line, and `true` or `false` in the file.
     """
 
     flag: str
@@ -111,6 +112,7 @@ class Option(NamedTuple):
     ini: bool = True
     many: bool = False
     path: bool = False
+    switch: bool = False
 
     @property
     def name(self) -> str:
@@ -185,6 +187,18 @@ def _sanitizers(text: str) -> tuple[Sanitizer, ...]:
     return tuple(each for each in SANITIZERS if each in names)
 
 
+def _switch(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError("choose true or false")
+    return text == "true"
+
+
+def _share(text: str) -> float:
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text) or float(text) > 1:
+        raise ValueError("a number from 0 to 1 is needed")
+    return float(text)
+
+
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -240,10 +254,13 @@ def _hex(value: int) -> str:
     return f"{value:x}"
 
 
-CANDIDATES, CANDIDATE, CASE, NEW, REPORT, REQUIRE_DEVICE = (
+LEAST_SCORE = 0.95  # of an audit
+AUDIT, CANDIDATES, CANDIDATE, CASE, MIN_SCORE, NEW, REPORT, REQUIRE_DEVICE = (
+    "--kbench-audit",
     "--kbench-candidates",
     "--kbench-candidate",
     "--kbench-case",
+    "--kbench-min-mutation-score",
     "--kbench-new",
     "--kbench-report",
     "--kbench-require-device",
@@ -346,6 +363,21 @@ OPTIONS = (
     ),
     Option(
         "--kbench-cache", "cache", "folder of builds (default: ~/.cache/pytest-kbench)", _folder, str, "DIR", path=True
+    ),
+    Option(
+        AUDIT,
+        None,
+        "audit every task: grade it by kernels that are known to be wrong",
+        _switch,
+        switch=True,
+    ),
+    Option(
+        MIN_SCORE,
+        None,
+        f"fail the audit of a task that notices less than this part of them (default: {LEAST_SCORE})",
+        _share,
+        str,
+        "X",
     ),
     Option(
         REPORT,

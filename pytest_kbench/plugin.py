@@ -48,8 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("kbench", "grade kernels (pytest-kbench)")
     group.addoption("--kbench", action="store_true", help="grade the candidates of every task file")
     for option in OPTIONS:
-        action = "append" if option.many else "store"
-        group.addoption(option.flag, action=action, metavar=option.metavar, default=None, help=option.help)
+        if option.switch:
+            group.addoption(option.flag, action="store_const", const="true", default=None, help=option.help)
+        else:
+            action = "append" if option.many else "store"
+            group.addoption(option.flag, action=action, metavar=option.metavar, default=None, help=option.help)
         if option.ini and option.many:
             parser.addini(option.name, option.help, type="linelist", default=None)
         elif option.ini:

@@ -13,10 +13,21 @@ import pytest
 
 from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, CaseError, NamedCase
-from .options import CANDIDATE, REPORT, REQUIRE_DEVICE, SEARCHING, CheckName, Settings
+from .options import (
+    AUDIT,
+    CANDIDATE,
+    LEAST_SCORE,
+    MIN_SCORE,
+    REPORT,
+    REQUIRE_DEVICE,
+    SEARCHING,
+    CheckName,
+    Settings,
+)
 from .record import SEARCHED, Reason, Record
 
 if TYPE_CHECKING:
+    from .audit.result import Audit
     from .grader import Grader, Patience
     from .task import Task
 
@@ -52,6 +63,8 @@ class Run:
         self.only: str | None = given.get(CANDIDATE)
         self.required_device: str | None = given.get(REQUIRE_DEVICE)
         self.reports: tuple[Path, ...] = given.get(REPORT, ())
+        self.audits: bool = given.get(AUDIT, False) and case is None  # one case is asked for, of candidates
+        self.least_score: float = given.get(MIN_SCORE, LEAST_SCORE)
         self.failing = Failing(config)
         self._config = config
         self._grader: Grader | None = None
@@ -154,6 +167,12 @@ class Run:
             return None  # it is right now, or the task takes no such case any more
         told = f"{record.message}\nit failed in an earlier run too"
         return replace(record, message=told, facts={**record.facts, SEARCHED: "1"})
+
+    def audit(self, task: Task) -> Audit:
+        """The audit of a task."""
+        from .audit.audit import audit
+
+        return audit(task, self.settings)
 
     def internal(self, planned: Planned, error: Exception) -> Record:
         """The record of an item that an error of our own ended."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .candidate import escaped, printable
-from .collect import CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
+from .collect import AUDITED, CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
 from .options import REPORT, REQUIRE_DEVICE
@@ -24,6 +24,7 @@ from .report.progress import Progress
 from .run import RUN, Run
 
 if TYPE_CHECKING:
+    from .audit.result import Audit
     from .sandbox.host import LayerReport
 
 WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)  # it came to its end
@@ -38,6 +39,7 @@ class Session:
         self.records: list[Record] = []
         self.problems: list[dict[str, str]] = []
         self.missing: list[str] = []
+        self.audits: list[Audit] = []
         self.ordinary = 0
         self.layers: LayerReport | None = None
         self._environment: dict[str, object] = {}
@@ -171,6 +173,10 @@ class Session:
             self.records.append(Record.from_json(json.loads(properties[RECORD])))
         elif report.when == "call" and PROBLEM in properties:
             self.problems.append({"item": report.nodeid, "message": properties[PROBLEM]})
+        elif report.when == "call" and AUDITED in properties:
+            from .audit.result import Audit  # with --kbench-audit alone
+
+            self.audits.append(Audit.from_json(json.loads(properties[AUDITED])))
         elif report.when == "call" and MISSING in properties:
             self.missing.append(f"{properties[TaskItem.PROPERTY]}: {properties[MISSING]}")
         if time.monotonic() > self._saved + SAVE_SECONDS:
@@ -182,6 +188,12 @@ class Session:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
         """The table, last, where people look for it."""
         yield
+        if self.audits:
+            from .report import audit
+
+            terminalreporter.section("kbench audit")
+            for line in (*audit.table(self.audits, self.run.least_score), *audit.survivors(self.audits)):
+                terminalreporter.line(line)
         if self.records or self.missing:
             terminalreporter.section("kbench")
         for line in (*(terminal.table(self.records) if self.records else ()), *self.missing):
@@ -210,7 +222,7 @@ class Session:
 
     def _exit_code(self, exitstatus: int) -> int:
         bug = any(record.reason is Reason.INTERNAL for record in self.records)
-        graded = any(record.status != "skipped" for record in self.records)
+        graded = bool(self.audits) or any(record.status != "skipped" for record in self.records)
         if bug and exitstatus == pytest.ExitCode.TESTS_FAILED:
             return pytest.ExitCode.INTERNAL_ERROR
         if exitstatus == pytest.ExitCode.OK and self._device_missing():
@@ -228,7 +240,9 @@ class Session:
         self._saved = time.monotonic()
         if not self._environment:
             return
-        data = document.document(self._environment, self.records, self.problems, complete=complete, exit_code=exit_code)
+        data = document.document(
+            self._environment, self.records, self.problems, self.audits, complete=complete, exit_code=exit_code
+        )
         self._unwritten.clear()
         for path in self.run.reports:
             try:

@@ -21,7 +21,7 @@ task = Task(
     shapes={
         "odd": dict(batch=3, channels=3, height=2, width=13),
         "tall": dict(batch=263, channels=1, height=3, width=7),
-        "wide": dict(batch=1, channels=1, height=3, width=2053),
+        "wide": dict(batch=1, channels=11, height=3, width=2053),  # more elements than 16 bits count
         "empty": dict(batch=0, channels=2, height=3, width=5),
         "laptop": dict(batch=8, channels=4, height=8, width=256),
         "robust-kbench": dict(batch=1, channels=64, height=256, width=256),

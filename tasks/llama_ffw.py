@@ -20,8 +20,9 @@ task = Task(
     ],
     shapes={
         "odd": dict(batch=1, tokens=3, hidden=13, inner=19),
-        "tall": dict(batch=2, tokens=263, hidden=5, inner=7),
+        "tall": dict(batch=2, tokens=263, hidden=127, inner=7),  # more elements than 16 bits count
         "wide": dict(batch=1, tokens=2, hidden=67, inner=517),
+        "square": dict(batch=1, tokens=3, hidden=21, inner=21),
         "empty": dict(batch=2, tokens=0, hidden=5, inner=7),
         "laptop": dict(batch=2, tokens=32, hidden=160, inner=448),
         "robust-kbench": dict(batch=2, tokens=128, hidden=4096, inner=14336),

@@ -22,7 +22,7 @@ task = Task(
     ],
     shapes={
         "odd": dict(n=2, cin=1, cout=3, h=7, w=6, k=3),
-        "wide": dict(n=1, cin=2, cout=7, h=6, w=521, k=5),
+        "wide": dict(n=1, cin=23, cout=7, h=6, w=521, k=5),  # more elements than 16 bits count
         "tall": dict(n=1, cin=3, cout=2, h=263, w=5, k=2),
         "channels": dict(n=1, cin=37, cout=67, h=8, w=5, k=3),
         "pointwise": dict(n=5, cin=5, cout=1, h=3, w=9, k=1),

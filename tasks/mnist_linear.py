@@ -23,8 +23,9 @@ task = Task(
     ],
     shapes={
         "odd": dict(batch=3, features=13, classes=7),
-        "tall": dict(batch=263, features=5, classes=3),
+        "tall": dict(batch=263, features=251, classes=3),  # more elements than 16 bits count
         "wide": dict(batch=2, features=1031, classes=67),
+        "square": dict(batch=7, features=7, classes=7),
         "empty": dict(batch=0, features=5, classes=3),
         "laptop": dict(batch=128, features=512, classes=130),
         "robust-kbench": dict(batch=64, features=128, classes=10),

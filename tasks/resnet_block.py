@@ -64,7 +64,8 @@ task = Task(
         "odd-down": dict(n=1, cin=3, planes=5, h=8, w=7, stride=2),
         "same-planes": dict(n=1, cin=7, planes=7, h=5, w=6, stride=2),
         "projected": dict(n=1, cin=13, planes=2, h=3, w=67, stride=1),
-        "tall": dict(n=1, cin=2, planes=11, h=261, w=1, stride=1),
+        "tall": dict(n=1, cin=252, planes=11, h=261, w=1, stride=1),  # more elements than 16 bits count
+        "channels": dict(n=1, cin=86, planes=86, h=3, w=2, stride=1),
         "empty": dict(n=0, cin=3, planes=5, h=6, w=6, stride=2),
         "laptop": dict(n=1, cin=16, planes=16, h=28, w=28, stride=1),
         "laptop-down": dict(n=1, cin=16, planes=32, h=28, w=28, stride=2),
@@ -83,5 +84,13 @@ task = Task(
     # A block that rounds to a half type between its convolutions, but not where the reference does, may err where the
     # reference happens not to: most of what ReLU leaves of a channel is zero, which says nothing of errors.
     tolerance=dict(elementwise=16.0),
+    survivors={
+        "offsets into wd in 16 bits": "256 channels into 257 planes are too much work for a CPU, case after case",
+        **{
+            f"strides of {prefix}_{part} read as dense": "parameters are strided in fuzzing alone; there are fifteen"
+            for prefix in ("bn1", "bn2", "bnd")
+            for part in ("mean", "var", "weight", "bias")
+        },
+    },
     flops="2 * n * planes * 9 * (cin + planes) * h * w",
 )

@@ -26,9 +26,10 @@ task = Task(
         "odd": dict(n=2, cin=3, cout=5, h=7, w=6, k=3, stride=1, padding=1),
         "strided": dict(n=1, cin=5, cout=7, h=9, w=12, k=3, stride=2, padding=1),  # the last column begins no window
         "unpadded": dict(n=3, cin=2, cout=3, h=5, w=11, k=2, stride=3, padding=0),
-        "wide": dict(n=1, cin=2, cout=3, h=2, w=521, k=5, stride=1, padding=2),
+        "wide": dict(n=1, cin=67, cout=3, h=2, w=521, k=5, stride=1, padding=2),  # more elements than 16 bits count
         "tall": dict(n=1, cin=3, cout=2, h=263, w=3, k=3, stride=2, padding=2),
-        "channels": dict(n=1, cin=67, cout=131, h=3, w=5, k=1, stride=1, padding=0),
+        "channels": dict(n=1, cin=67, cout=131, h=3, w=5, k=3, stride=1, padding=1),  # more weights than 16 bits count
+        "pointwise": dict(n=2, cin=5, cout=3, h=4, w=5, k=1, stride=1, padding=0),
         "empty": dict(n=0, cin=3, cout=5, h=8, w=8, k=3, stride=1, padding=1),
         "laptop": dict(n=1, cin=16, cout=32, h=32, w=32, k=3, stride=1, padding=1),
         "robust-kbench": dict(n=8, cin=64, cout=64, h=32, w=32, k=3, stride=1, padding=1),

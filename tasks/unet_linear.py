@@ -23,8 +23,9 @@ task = Task(
     ],
     shapes={
         "odd": dict(batch=2, tokens=5, inputs=13, outputs=7),
-        "tall": dict(batch=3, tokens=263, inputs=5, outputs=3),
-        "wide": dict(batch=1, tokens=3, inputs=67, outputs=517),
+        "tall": dict(batch=3, tokens=263, inputs=85, outputs=3),  # more elements than 16 bits count
+        "wide": dict(batch=1, tokens=3, inputs=129, outputs=517),
+        "square": dict(batch=1, tokens=9, inputs=9, outputs=9),
         "empty": dict(batch=2, tokens=0, inputs=5, outputs=3),
         "laptop": dict(batch=4, tokens=64, inputs=256, outputs=128),
         "robust-kbench": dict(batch=64, tokens=256, inputs=128, outputs=128),

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_kbench"
 RANKS = (
     ("argument", "candidate", "case", "expression", "options", "record", "task", "values"),
     ("oracle", "sandbox"),
-    ("build", "formats"),
+    ("audit", "build", "formats"),
     ("checks",),
     ("grader",),
     ("environment", "report", "starter"),

@@ -12,9 +12,12 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..record import Record, Verdict
+
+if TYPE_CHECKING:
+    from ..audit.result import Audit
 
 SCHEMA = 1
 
@@ -23,6 +26,7 @@ def document(
     environment: Mapping[str, Any],
     records: Sequence[Record],
     problems: Sequence[Mapping[str, str]],
+    audits: Sequence[Audit] = (),
     *,
     complete: bool,
     exit_code: int | None,
@@ -30,9 +34,10 @@ def document(
     """The document as plain data.
 
     `environment` says where and how the run was; `problems` are what could not be graded at all (a task file that does
-    not load, a folder without a task): `item` and `message` each.
+    not load, a folder without a task): `item` and `message` each. `audits` are there with `--kbench-audit`.
     """
     verdicts = [_verdict(task, name, verdict) for (task, name), verdict in by_candidate(records).items()]
+    audited = {"audits": [each.to_json() for each in audits]} if audits else {}
     return {
         "schema": SCHEMA,
         "complete": complete,
@@ -40,6 +45,7 @@ def document(
         "environment": dict(environment),
         "verdicts": verdicts,
         "problems": [dict(each) for each in problems],
+        **audited,
         "records": [record.to_json() for record in records],
     }
 

@@ -42,9 +42,9 @@ def differentiated(
 
     `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
     (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
-    second one's cotangents are the negatives, and so should its gradients be, which those in memory that is used again
-    are not. (Autograd's own accumulation may write to the cotangents.) `"changed"` changes all arguments in place before the
-    backward, and changes them back.
+    second one's cotangents are the negatives, and so should its gradients be; those in memory that is used again are
+    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` changes all arguments in place before
+    the backward, and changes them back.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
@@ -103,8 +103,8 @@ def _started(objects: Sequence[object], cotangents: Mapping[int, torch.Tensor]) 
 
 
 def _changeable(value: Any) -> bool:
-    """Whether a value can be negated in place: a tensor of numbers, no two of which are one element in memory."""
-    if not isinstance(value, torch.Tensor) or value.dtype is torch.bool:
+    """Whether a value can be negated in place: a tensor of floats (no index), no two of which lie in one place."""
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return False
     return all(stride or size < 2 for stride, size in zip(value.stride(), value.shape, strict=True))
 

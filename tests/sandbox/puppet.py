@@ -21,7 +21,11 @@ class Puppet(child.LoadedCandidate):
             self.script = json.loads(Path(request.get("path") or f"{request['directory']}/script.json").read_text())
         if request["op"] in self.script:
             return {"messages": self.script[request["op"]]}
-        return {"is": "loaded", "entry_point": request["entry_points"][0], "backward": False} if request["op"] == "load" else {}
+        return (
+            {"is": "loaded", "entry_point": request["entry_points"][0], "backward": False}
+            if request["op"] == "load"
+            else {}
+        )
 
     def reply(self, seq, body):
         """Send the script's messages."""

@@ -71,7 +71,9 @@ objects = st.fixed_dictionaries(
 bodies = st.one_of(
     st.fixed_dictionaries({"is": st.just("called"), "objects": st.lists(objects, max_size=4)}),
     st.fixed_dictionaries({"is": st.just("copied"), "fits": st.lists(st.booleans(), max_size=4)}),
-    st.fixed_dictionaries({"is": st.just("loaded"), "entry_point": st.just("forward") | names, "backward": st.booleans()}),
+    st.fixed_dictionaries(
+        {"is": st.just("loaded"), "entry_point": st.just("forward") | names, "backward": st.booleans()}
+    ),
     st.fixed_dictionaries({"is": st.just("built"), "path": st.sampled_from(["/etc/passwd", "x\0y", "", "/" * 5000])}),
     st.fixed_dictionaries(
         {
