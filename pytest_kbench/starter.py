@@ -41,7 +41,7 @@ import torch
 
 def {name}(x, scale):
     z = x.float()
-    return (z / (1 + torch.exp(-scale.float() * z))).to(x.dtype)
+    return (z * torch.sigmoid(scale.float() * z)).to(x.dtype)
 '''
 NAIVE = """// In C++ through tvm-ffi: the task's arguments in order, outputs last.
 #include <tvm/ffi/container/tensor.h>
