@@ -66,6 +66,7 @@ def expected(candidate: Candidate) -> list[str]:
 # call uses again.
 FORWARDS_ALONE = {
     "attention/online.py": Reason.NONFINITE,
+    "layer_norm/two_passes.py": Reason.NONFINITE,
     "attention/torch_operator.py": Reason.WRONG,
     "relu/context_variable.py": Reason.UNSUPPORTED,
     "relu/right_fallback.py": Reason.NO_GRADIENT,
@@ -73,7 +74,8 @@ FORWARDS_ALONE = {
     "silu/quotient.py": Reason.NONFINITE,
 }
 # Autograd goes through a maximum that is only there for the range: what a long row rounds lands on one element.
-THROUGH_A_MAXIMUM = ("llama_rmsnorm/scaled_by_the_largest.py", "softmax/matrix_of_ones.py")
+# Of equals it may go to one, or to some.
+THROUGH_A_MAXIMUM = ("llama_rmsnorm/scaled_by_the_largest.py", "softmax/matrix_of_ones.py", "row_max/sorted_rows.py")
 COMPILED = ("softmax/compiled.py",)  # once more for every shape and its backward
 DIFFERENTIATED = [
     pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in COMPILED else [])
@@ -97,7 +99,8 @@ def sampled(task: Task, seed: int, most: int) -> list[NamedCase]:
 
 @pytest.mark.parametrize("candidate", SHIPPED, ids=named)
 def test_a_shipped_candidate_passes(grader: Grader, candidate: Candidate) -> None:
-    verdict = grader.grade(task_of(candidate), candidate)
+    checks = ("build", "correct", "contract", "determinism", "fuzz")  # gradients: below
+    verdict = grader.grade(task_of(candidate), candidate, checks=checks)
     assert verdict.outcome == "passed", verdict.message
 
 

@@ -175,7 +175,7 @@ def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[
 
 
 def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[Reason, str]]:
-    """What gradients break of the contract; one that is zero because nothing depends on the argument may be absent."""
+    """What gradients break of the contract; one that is zero everywhere may be absent."""
     assert question.backward is not None
     if given.refused is not None:
         return
@@ -186,7 +186,7 @@ def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[R
     for name, claim, value, want in zip(given.names, given.claims, given.values, wanted, strict=True):
         what, dtype = f"the gradient of {name}", _name(want.dtype)
         if claim is None or claim.kind == NOTHING:
-            if name not in question.eager.unused and want.numel():
+            if bool(want.any()):
                 yield Reason.NO_GRADIENT, f"{what} is missing"
         elif claim.kind != "tensor":
             yield Reason.STRUCTURE, f"{what} is a {claim.kind}, not a tensor"

@@ -52,13 +52,11 @@ class Golden:
 class Eager:
     """What the reference gives in the working dtype: `outputs`, of which the first `returned` are returned.
 
-    After them come arguments that it writes, or where a backward was asked for one gradient per leaf; `unused` names
-    leaves on which no output depends (their gradient is zero, and may as well be absent).
+    After them come arguments that it writes, or where a backward was asked for one gradient per leaf.
     """
 
     outputs: tuple[torch.Tensor, ...]
     returned: int
-    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +136,18 @@ def coarser(
 
 
 def rounded(task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward) -> tuple[torch.Tensor, ...]:
-    """Golden's outputs from cotangents that were moved by a unit of the working dtype.
+    """Golden's outputs with cotangents and every rounded result moved by a unit of the working dtype.
 
     Autograd rounds every part of a gradient to the dtype of its tensor, and adds parts in it: where they cancel, what
     is left is as large as a rounding of the parts. Raises `ReferenceFailed`.
     """
     chance, unit = random.Random(derive(seed, "rounded")), torch.finfo(getattr(torch, dtype)).eps
-    taken, (leaves, starts) = (
-        _taken(arguments, _double),
-        (backward.leaves, [each.values.double() for each in backward.cotangents]),
-    )
+    starts = tuple(each.values.double() for each in backward.cotangents)
     for each in starts:
         nudge(each, unit, chance)
-    with Double():
-        return _run(task, task.golden or task.function, taken, (leaves, tuple(starts))).outputs
+    taken = _taken(arguments, _double)
+    with Shaking(getattr(torch, dtype), chance, unit=unit):
+        return _run(task, task.golden or task.function, taken, (backward.leaves, starts)).outputs
 
 
 def _eager_as_they_lie(
@@ -220,11 +216,10 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], sta
         raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
     with _told(f"the gradient of {function.__name__}"):
         gradients = _gradients(outputs, [taken[name] for name in leaves], cotangents)
-    unused = tuple(name for name, each in zip(leaves, gradients, strict=True) if each is None)
     filled = (
         torch.zeros_like(taken[name]) if each is None else each for name, each in zip(leaves, gradients, strict=True)
     )
-    return Eager((*(each.detach() for each in outputs), *filled), len(returned), unused)
+    return Eager((*(each.detach() for each in outputs), *filled), len(returned))
 
 
 def _gradients(

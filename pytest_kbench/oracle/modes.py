@@ -122,9 +122,9 @@ class Shaking(Double):
     longest of their sums has, as far as their arguments show (1 at least); `kinks` whether one of them chose.
     """
 
-    def __init__(self, dtype: torch.dtype, chance: random.Random) -> None:
+    def __init__(self, dtype: torch.dtype, chance: random.Random, unit: float | None = None) -> None:
         super().__init__()
-        self._unit = torch.finfo(accumulator(dtype)).eps
+        self._unit = torch.finfo(accumulator(dtype)).eps if unit is None else unit
         self._chance = chance
         self.sums = False
         self.kinks = False

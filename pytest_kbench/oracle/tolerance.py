@@ -34,7 +34,9 @@ _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an inter
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _SUMMED: Final = 4.0  # the same of a gradient, in every dtype
-_CHAIN: Final = 8.0  # times the shake of a gradient: composed operators round after each, and once more on the way back
+_CHAIN: Final = (
+    16.0  # times the shake of a gradient: composed operators round after each, and once more on the way back
+)
 _EXACT: Final = 4.0 * torch.finfo(torch.float64).eps  # of the largest number there is: golden is no better than that
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
@@ -152,7 +154,7 @@ def bound(
     `start`, of a gradient: how large its parts may be, a cotangent times an input. Where golden is noise that says
     how far from it a sum of such parts is. Gradients are sums of what comes from several places (of a maximum, say,
     that was subtracted), as large as their neighbours and smaller in the end: `_SUMMED` units of the largest |g| among
-    the neighbours are allowed in every dtype, and what float64 itself rounds.
+    the neighbours and as many times what a sum of them drifts are allowed in every dtype, and what float64 rounds.
 
     `indeterminate` says that the inputs hold infinities and no NaN. Where golden is NaN then, it is because of the
     form in which the reference is written (inf - inf, 0 inf), and another form gives another answer: the element's row,
@@ -182,11 +184,13 @@ def _moving(made: Bound, contested: Tensor) -> Bound:
     moves = contested > 0
     if not bool(moves.any()):
         return made
-    contested = contested.nan_to_num(0.0)
-    pooled = _spread(_pool(contested).mul_(_MOVES), torch.zeros_like(made.elementwise))
+    pooled = _spread(_pool(contested.nan_to_num(0.0)).mul_(_MOVES), torch.zeros_like(made.elementwise))
     room = pooled.masked_fill_(~moves, 0.0)
     return replace(
-        made, elementwise=made.elementwise + room, norm=None if made.norm is None else made.norm + norm(room)
+        made,
+        elementwise=made.elementwise + room,
+        norm=None if made.norm is None else made.norm + norm(room),
+        accepts=None if made.accepts is None else made.accepts.masked_fill(moves, ANYTHING),
     )
 
 
@@ -216,7 +220,7 @@ def _three_way(
     # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
     smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
     if start is not None:
-        smallest += _EXACT * max(start, float(golden.abs().amax()))
+        smallest = _SUMMED * smallest + _EXACT * max(start, float(golden.abs().amax()))
     drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
 
     magnitude = golden.abs()
@@ -228,7 +232,8 @@ def _three_way(
     lost = _pool(error) if telling and golden.numel() >= _LEAST else None
     shared = _pool(error.sub_(magnitude, alpha=unit / 2)).mul_(tolerance.elementwise)
     if unit != inner or start is not None:
-        shared.add_(_pool(magnitude, luck=0.0), alpha=(_ROUNDED if start is None else _SUMMED) * unit)
+        times = _ROUNDED * unit if start is None else _SUMMED * (unit + drift)
+        shared.add_(_pool(magnitude, luck=0.0), alpha=times)
     if shaken is not None:
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=STEP * inner))
         if unit == inner:
