@@ -34,9 +34,7 @@ _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an inter
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _SUMMED: Final = 4.0  # the same of a gradient, in every dtype
-_CHAIN: Final = (
-    16.0  # times the shake of a gradient: composed operators round after each, and once more on the way back
-)
+_CHAIN: Final = 24.0  # times the shake of a gradient: composed operators round after each, and on the way back
 _EXACT: Final = 4.0 * torch.finfo(torch.float64).eps  # of the largest number there is: golden is no better than that
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
