@@ -28,7 +28,7 @@ SHAPES = {"odd": {"n": 3, "m": 5}, "empty": {"n": 0, "m": 4}, "larger": {"n": 17
 
 @pytest.fixture(scope="module")
 def grader():
-    with Grader(Settings(max_failures=1)) as grader:
+    with Grader(Settings(max_failures=1, examples=60)) as grader:
         yield grader
 
 
