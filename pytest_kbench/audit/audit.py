@@ -10,10 +10,11 @@ import time
 import torch
 
 from ..options import Settings
+from ..oracle.truth import rule_of
 from ..task import Task
 from .degenerate import degenerates
 from .gradients import gradient_kernels
-from .judge import backward_cases, forward_cases, judge, redundant, rule, verdicts
+from .judge import backward_cases, forward_cases, judge, redundant, verdicts
 from .mutants import Mutants
 from .result import Audit
 from .sensitivity import faults
@@ -26,7 +27,7 @@ def audit(task: Task, settings: Settings) -> Audit:
     On one thread: most calls are small, and several audits may run at once.
     """
     start = time.perf_counter()
-    tolerance = rule(task, settings)
+    tolerance = rule_of(task, settings)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -184,24 +184,7 @@ def _tails(node: fx.Node) -> Iterator[Variant]:
         found = func(args[0].narrow(axis, 0, left), *args[1:], **kwargs)
         return found * (left / size) if op == "mean" else found
 
-    yield Variant(
-        "tail ignored",
-        call(node, op, {0: "operand[..., :n // 32 * 32]"}),
-        functools.partial(short, kept=whole_tiles),
-        SHAPES.format(f"its last dimension is larger than {TILE} and no multiple of it"),
-    )
-    yield Variant(
-        "reduction dropped",
-        call(node, op, {0: "operand[..., :1]"}),
-        functools.partial(short, kept=lambda size: min(size, 1)),
-        SHAPES.format("there is more than one term"),
-    )
-    yield Variant(
-        "last term ignored",
-        call(node, op, {0: "operand[..., :-1]"}),
-        functools.partial(short, kept=lambda size: max(size - 1, min(size, 1))),
-        SHAPES.format("the last of its terms matters"),
-    )
+    yield from _shortened(node, "operand[..., {}]", short, "its last dimension")
     if op in ("sum", "mean"):
         yield Variant(
             "accumulated in float16",
@@ -232,6 +215,17 @@ def _halved_sum(result: Any, func: Any, args: Any, kwargs: Any) -> Any:
         total = total + block.sum(-1).to(torch.float16)
     found = total.to(result.dtype).reshape(result.shape)
     return found / count if name_of(func) == "mean" else found
+
+
+def _shortened(node: fx.Node, operand: str, over: Callable[..., Any], summed: str) -> Iterator[Variant]:
+    """A sum, `over(..., kept=size -> size)`, that leaves out terms: those of the last tile, all but one, the last."""
+    for name, kept, part, fix in (
+        ("tail ignored", whole_tiles, ":n // 32 * 32", f"{summed} is larger than {TILE} and no multiple of it"),
+        ("reduction dropped", lambda size: min(size, 1), ":1", f"{summed} has more than one term"),
+        ("last term ignored", lambda size: max(size - 1, min(size, 1)), ":-1", f"the last term of {summed} matters"),
+    ):
+        after = call(node, name_of(node.target), {0: operand.format(part)})
+        yield Variant(name, after, functools.partial(over, kept=kept), SHAPES.format(fix))
 
 
 def _products(node: fx.Node) -> Iterator[Variant]:
@@ -266,22 +260,7 @@ def _products(node: fx.Node) -> Iterator[Variant]:
             raise NotHere
         return func(*(each.to(torch.bfloat16).to(each.dtype) for each in args[:2]))
 
-    inner = SHAPES.format(f"the summed dimension is larger than {TILE} and no multiple of it")
-    yield Variant(
-        "tail ignored", call(node, op, {0: "a[:, :n // 32 * 32]"}), functools.partial(over, kept=whole_tiles), inner
-    )
-    yield Variant(
-        "reduction dropped",
-        call(node, op, {0: "a[:, :1]"}),
-        functools.partial(over, kept=lambda size: min(size, 1)),
-        SHAPES.format("there is more than one term"),
-    )
-    yield Variant(
-        "last term ignored",
-        call(node, op, {0: "a[:, :-1]"}),
-        functools.partial(over, kept=lambda size: max(size - 1, 0)),
-        SHAPES.format("the last of the summed terms matters"),
-    )
+    yield from _shortened(node, "a[:, {}]", over, "the summed dimension")
     precise = SHAPES.format("sums are short, and keep tolerance= and precision= below that of half types")
     if op != "mv":
         square = SHAPES.format("the second operand is square")

@@ -18,6 +18,7 @@ from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..oracle.golden import vector_jacobian
 from ..oracle.inputs import Placed
 from ..oracle.modes import name_of
 from ..oracle.truth import Question
@@ -211,21 +212,10 @@ def _flat(task: Task, question: Question, between: Callable[[], None] = lambda: 
             return outputs
         return [
             *(each.detach() for each in outputs),
-            *_gradients(outputs, [taken[name] for name in leaves], list(left)),
+            *vector_jacobian(outputs, [taken[name] for name in leaves], list(left)),
         ]
 
     return flat
-
-
-def _gradients(outputs: Sequence[Tensor], leaves: Sequence[Tensor], cotangents: Sequence[Tensor]) -> list[Tensor]:
-    """The vector-Jacobian product per leaf, zero where no output depends on it."""
-    floating = [each for each in outputs if each.is_floating_point()]
-    pairs = [each for each in zip(floating, cotangents, strict=True) if each[0].requires_grad]
-    if not pairs:
-        return [torch.zeros_like(each) for each in leaves]
-    ends, starts = zip(*pairs, strict=True)
-    found = torch.autograd.grad(ends, list(leaves), starts, allow_unused=True)
-    return [torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)]
 
 
 def _written(value: Any) -> str:

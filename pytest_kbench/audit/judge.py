@@ -110,14 +110,6 @@ def _cost(task: Task, call: Call) -> int:
     return max(sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in present), work // WORK)
 
 
-def rule(task: Task, settings: Settings) -> Tolerance:
-    """The tolerance by which candidates of this task are judged."""
-    told = task.tolerance if settings.tolerance is None else settings.tolerance
-    if isinstance(told, Mapping):
-        return Tolerance(**told)
-    return Tolerance() if told is None else Tolerance(fixed=float(told))
-
-
 @dataclass(slots=True)
 class Trial:
     """What has become of one wrong kernel so far."""

@@ -26,7 +26,7 @@ from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.inputs import Placed, Plain
 from ..oracle.tolerance import Tolerance
-from ..oracle.truth import Question, Truth, Truths, answer, ask
+from ..oracle.truth import Question, Truth, Truths, answer, ask, rule_of
 from ..record import Reason
 from ..sandbox.host import (
     Child,
@@ -250,7 +250,7 @@ class Bench:
         Outputs are held in the child under the number `hold`. Raises `CaseError`, `InputsFailed` and `ReferenceFailed`.
         """
         stages = Stages() if stages is None else stages
-        rule = self._rule
+        rule = rule_of(self.task, self.settings)
         known = self.truths.get(self.task, call, rule)
         if known is None:
             question, truth, returned = self._ask_and_find_out(call, rule, hold, stages)
@@ -258,11 +258,11 @@ class Bench:
         else:
             question, truth = known
             with stages.timed("wait"):
-                returned = self._send(self.child(), question, hold, call.backward)
+                returned = self._send(self.child(), question, hold)
         if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
-            returned = self._again(question, hold, call.backward)
+            returned = self._again(question, hold)
         if isinstance(returned, Failure) and self._child is not None and self._suspects(returned):
-            returned = self._without_kept(question, hold, call.backward)
+            returned = self._without_kept(question, hold)
         if isinstance(returned, Returned) and any(each.numel() for each in question.eager.outputs):
             self._taken[call.dtype] = True  # whatever it refused before: from now on it refuses a shape or a value
         self._calls.append(call)
@@ -273,7 +273,7 @@ class Bench:
     ) -> tuple[Question, Truth, Returned | Failure]:
         with stages.timed("inputs"):
             question = ask(self.task, call)
-        pending = self._thread.submit(self._send, self.child(), question, hold, call.backward)
+        pending = self._thread.submit(self._send, self.child(), question, hold)
         try:
             with stages.timed("reference"):
                 truth = answer(self.task, call, question, rule)
@@ -284,50 +284,48 @@ class Bench:
             pending.exception()
             raise
 
-    def _again(self, question: Question, hold: int, how: str | None) -> Returned | Failure:
+    def _again(self, question: Question, hold: int) -> Returned | Failure:
         """Once more in a new child, after the sandbox died under a call, which is nobody's fault here."""
         self._end_child()
-        returned = self._send(self.child(), question, hold, how)
+        returned = self._send(self.child(), question, hold)
         if isinstance(returned, Failure) and returned.reason is Reason.ENVIRONMENT:
             raise SandboxError(returned.message)
         return returned
 
-    def _without_kept(self, question: Question, hold: int, how: str | None) -> Returned | Failure:
+    def _without_kept(self, question: Question, hold: int) -> Returned | Failure:
         """Once more in a child that keeps nothing; its successors do again."""
         program = self._program
         if isinstance(program, Program):
             self._program = replace(program, kept=None)
         try:
-            return self._again(question, hold, how)
+            return self._again(question, hold)
         finally:
             if isinstance(self._program, Program):
                 self._program = program
 
-    def _send(
-        self, child: Child | Failure, question: Question, hold: int, how: str | None = None
-    ) -> Returned | Failure:
+    def _send(self, child: Child | Failure, question: Question, hold: int) -> Returned | Failure:
         if isinstance(child, Failure):
             return child
-        plain = question.eager
+        plain, backward = question.eager, question.backward
         outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
         sent = [_sent(each) for each in question.arguments]
-        leaves = () if question.backward is None else question.backward.leaves
+        leaves = () if backward is None else backward.leaves
         places = [index for index, each in enumerate(sent) if each.name in leaves]
         returned = self._in_time(
             lambda seconds, overtime: child.call(
                 sent, outputs, seconds=seconds, hold=hold, overtime=overtime, leaves=places
             )
         )
-        if question.backward is None or isinstance(returned, Failure):
+        if backward is None or isinstance(returned, Failure):
             return returned
         due = gradients.due(self.task, question, explicit=child.has_backward)
         starts = gradients.starts(question)
         given = self._in_time(
             lambda seconds, overtime: child.backward(
-                starts, [spec for _, spec in due], seconds=seconds, hold=hold, overtime=overtime, how=how
+                starts, [spec for _, spec in due], seconds=seconds, hold=hold, overtime=overtime, how=backward.how
             )
         )
-        joined = gradients.joined(returned, given, due, question.backward.leaves, how)
+        joined = gradients.joined(returned, given, due, backward)
         if isinstance(joined, Failure):
             return joined
         again = child.reread(hold, seconds=self.settings.timeout)
@@ -342,13 +340,6 @@ class Bench:
             raise SandboxError(f"no shared memory can be had for a call: {error}") from error
         finally:
             self._overtime -= min(self._overtime, max(0.0, time.monotonic() - begun - self.settings.timeout))
-
-    @property
-    def _rule(self) -> Tolerance:
-        given = self.task.tolerance if self.settings.tolerance is None else self.settings.tolerance
-        if isinstance(given, Mapping):
-            return Tolerance(**given)
-        return Tolerance() if given is None else Tolerance(fixed=float(given))
 
     def release(self) -> None:
         """End of a case: the child may forget the outputs it holds."""

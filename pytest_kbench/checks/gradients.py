@@ -9,6 +9,7 @@ from dataclasses import replace
 import torch
 
 from ..oracle.bits import same_bits
+from ..oracle.golden import Backward
 from ..oracle.inputs import Placed
 from ..oracle.truth import Question
 from ..record import Reason
@@ -47,29 +48,27 @@ def starts(question: Question) -> Mapping[int, TensorArgument]:
     }
 
 
-def joined(
-    forward: Returned, backward: Returned | Failure, due: Due, leaves: Sequence[str], how: str | None
-) -> Returned | Failure:
+def joined(forward: Returned, given: Returned | Failure, due: Due, backward: Backward) -> Returned | Failure:
     """An answer with its gradients: those of the leaves, in their order, whatever else a backward gives.
 
     After inputs were changed an exception is an answer too: that is how autograd tells what it needs to see unchanged.
     """
-    if isinstance(backward, Failure):
-        if how == "changed" and backward.reason is Reason.RAISED:
-            return replace(forward, gradients=Gradients(refused=backward.message))
-        return replace(backward, message=f"{IN_BACKWARD}{backward.message}")
+    if isinstance(given, Failure):
+        if backward.how == "changed" and given.reason is Reason.RAISED:
+            return replace(forward, gradients=Gradients(refused=given.message))
+        return replace(given, message=f"{IN_BACKWARD}{given.message}")
     position = {name: index for index, (name, _) in enumerate(due)}
-    places = [position[name] for name in leaves]
-    claims = [backward.claims[index] if index < len(backward.claims) else None for index in places]
+    places = [position[name] for name in backward.leaves]
+    claims = [given.claims[index] if index < len(given.claims) else None for index in places]
     found = Gradients(
-        names=tuple(leaves),
+        names=backward.leaves,
         claims=tuple(claims),
-        values=tuple(backward.outputs[index] for index in places),
-        extra=max(len(backward.claims) - len(due), 0),
+        values=tuple(given.outputs[index] for index in places),
+        extra=max(len(given.claims) - len(due), 0),
     )
-    changed = (*forward.changed, *(each for each in backward.changed if each not in forward.changed))
-    overran = (*forward.overran, *(each for each in backward.overran if each not in forward.overran))
-    seconds = {name: forward.seconds.get(name, 0.0) + each for name, each in backward.seconds.items()}
+    changed = (*forward.changed, *(each for each in given.changed if each not in forward.changed))
+    overran = (*forward.overran, *(each for each in given.overran if each not in forward.overran))
+    seconds = {name: forward.seconds.get(name, 0.0) + each for name, each in given.seconds.items()}
     return replace(forward, changed=changed, overran=overran, seconds=seconds, gradients=found)
 
 

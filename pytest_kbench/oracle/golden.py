@@ -61,10 +61,14 @@ class Eager:
 
 @dataclass(frozen=True, slots=True)
 class Backward:
-    """What is differentiated: by which arguments, and what the backward starts from (one per floating-point output)."""
+    """What is differentiated: by which arguments, and what the backward starts from (one per floating-point output).
+
+    `how` a candidate's backward is called (a case's `backward`) makes no difference to the truth.
+    """
 
     leaves: tuple[str, ...]
     cotangents: tuple[Placed, ...]
+    how: str | None = None
 
 
 def eager(task: Task, arguments: Arguments, backward: Backward | None = None) -> Eager:
@@ -215,25 +219,22 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], sta
     if any(each.is_complex() for each in outputs):
         raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
     with _told(f"the gradient of {function.__name__}"):
-        gradients = _gradients(outputs, [taken[name] for name in leaves], cotangents)
-    filled = (
-        torch.zeros_like(taken[name]) if each is None else each for name, each in zip(leaves, gradients, strict=True)
-    )
-    return Eager((*(each.detach() for each in outputs), *filled), len(returned))
+        gradients = vector_jacobian(outputs, [taken[name] for name in leaves], cotangents)
+    return Eager((*(each.detach() for each in outputs), *gradients), len(returned))
 
 
-def _gradients(
+def vector_jacobian(
     outputs: Sequence[torch.Tensor], leaves: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]
-) -> Sequence[torch.Tensor | None]:
-    """The vector-Jacobian product, per leaf; `None` for one that no output depends on."""
+) -> list[torch.Tensor]:
+    """The product of cotangents (one per floating-point output) and Jacobian, per leaf; zero where nothing depends."""
     floating = [each for each in outputs if each.is_floating_point()] if leaves else []
     pairs = [each for each in zip(floating, cotangents, strict=bool(leaves)) if each[0].requires_grad]
     if not pairs:
-        return [None] * len(leaves)
-    found: Sequence[torch.Tensor | None] = torch.autograd.grad(
+        return [torch.zeros_like(each) for each in leaves]
+    found = torch.autograd.grad(
         [output for output, _ in pairs], leaves, [cotangent for _, cotangent in pairs], allow_unused=True
     )
-    return found
+    return [torch.zeros_like(leaf) if each is None else each for leaf, each in zip(leaves, found, strict=True)]
 
 
 @contextmanager

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 
 from ..case import Call
+from ..options import Settings
 from ..task import Task
 from .coverage import derive
 from .golden import Backward, Eager, coarser, eager, golden, rounded
 from .inputs import Arguments, Placed, cotangents, draw
 from .precision import allowed
 from .tolerance import Bound, Tolerance, bound
+
+
+def rule_of(task: Task, settings: Settings) -> Tolerance:
+    """The tolerance by which answers to this task are judged: the run's, or else the task's own."""
+    given = task.tolerance if settings.tolerance is None else settings.tolerance
+    if isinstance(given, Mapping):
+        return Tolerance(**given)
+    return Tolerance() if given is None else Tolerance(fixed=float(given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ def ask(task: Task, call: Call) -> Question:
         return Question(arguments, plain)
     there = {each.name for each in arguments if isinstance(each, Placed)}
     leaves = tuple(name for name in task.grad if name in call.grad and name in there)
-    backward = Backward(leaves, cotangents(call, plain.outputs[: plain.returned]))
+    backward = Backward(leaves, cotangents(call, plain.outputs[: plain.returned]), call.backward)
     return Question(arguments, eager(task, arguments, backward), backward)
 
 

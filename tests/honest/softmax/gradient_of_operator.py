@@ -1,8 +1,9 @@
 # An operator registered with torch, and its gradient with it.
 import torch
+from torch import library
 
 
-@torch.library.custom_op("kbench_tests::softmax_with_gradient", mutates_args=())
+@library.custom_op("kbench_tests::softmax_with_gradient", mutates_args=())
 def operator(x: torch.Tensor) -> torch.Tensor:
     wide = x.float()
     shifted = torch.exp(wide - wide.amax(-1, keepdim=True))
