@@ -238,6 +238,16 @@ def test_zero_has_no_sign_and_other_exact_numbers_do():
     assert moved.tolist() == [False, False, True, False, False]
 
 
+def test_a_leaky_relu_has_no_slope_at_zero_either():
+    moved = contested(lambda each: F.leaky_relu(each, 0.1), torch.tensor([-1.0, 0.0, 1.0]))
+    assert moved.tolist() == [False, True, False]
+
+
+def test_equal_maxima_of_a_row_share_their_gradient():
+    x = torch.tensor([[3.0, 1.0, 3.0], [1.0, 2.0, 3.0]])
+    assert contested(lambda each: each.amax(1), x).tolist() == [[True, False, True], [False, False, False]]
+
+
 def test_what_a_relu_gets_may_be_off_by_rounding_where_it_was_computed():
     moved = contested(lambda each: torch.relu(each * 0.1 + 1e-9), torch.tensor([0.0, 1.0, -1.0]))
     assert moved.tolist() == [True, False, False]
@@ -386,6 +396,18 @@ def test_the_search_finds_what_no_named_shape_shows(graded):
     found = Case.parse(verdict.records[-1].case)
     assert found.calls[-1].grad
     assert graded(source, case=verdict.records[-1].case).reason is Reason.WRONG
+
+
+def test_an_absent_argument_has_no_gradient_to_be_missed(graded):
+    source = """
+        own = torch.ones((), requires_grad=True)
+
+        def scaled(x, weight, shift):
+            y = x * weight * own
+            return y if shift is None else y + shift
+    """
+    case = "dims(rows=3,columns=5) dtype(float32) absent(shift) grad(shift) seed(7)"
+    assert graded(source, declared=task(grad=["x", "shift"]), case=case).outcome == "passed"
 
 
 def test_a_case_without_gradients_is_graded_with_all_of_them(graded):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +13,14 @@ from hypothesis import HealthCheck, Phase, Verbosity, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ..argument import Param
 from ..case import Call, Case, CaseError
-from ..expression import Expression, shape
 from ..options import Settings
 from ..oracle.compare import compare
 from ..oracle.coverage import SEEDS, derive, fixed_cases, gradients, sequences
 from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed
-from ..oracle.strategies import WORK
 from ..oracle.strategies import cases as drawn
+from ..oracle.strategies import cost
 from ..oracle.tolerance import Tolerance
 from ..oracle.truth import answer, ask
 from ..record import Comparison
@@ -60,7 +57,7 @@ def backward_cases(task: Task, settings: Settings) -> Planned:
 
 def _planned(task: Task, fixed: Sequence[Case], examples: Sequence[Case]) -> Planned:
     found = [*fixed, *examples[:EXAMPLES]]
-    sizes = {case: sum(_cost(task, call) for call in case.calls) for case in (*found, *examples)}
+    sizes = {case: sum(cost(task, dict(call.dims)) for call in case.calls) for case in (*found, *examples)}
     ordered = sorted(dict.fromkeys(found), key=sizes.__getitem__)
     large = [case for case in ordered if sizes[case] > LARGE]
     further = [case for case in dict.fromkeys(examples[EXAMPLES:]) if sizes[case] <= LARGE]
@@ -96,18 +93,6 @@ def _examples(task: Task, settings: Settings, check: str, strategy: st.SearchStr
     )(test)
     hypothesis.seed(derive(settings.seed, check, task.name))(test)()
     return found
-
-
-def _cost(task: Task, call: Call) -> int:
-    """Elements of all arguments, or the work where that is more."""
-    dims = dict(call.dims)
-    work = math.prod(dims.values()) if task.flops is None else max(Expression(task.flops)(dims), 0) // 2
-    present = (
-        each
-        for each in task.tensors
-        if not (isinstance(each, Param) and each.present and not Expression(each.present)(dims))
-    )
-    return max(sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in present), work // WORK)
 
 
 @dataclass(slots=True)

@@ -119,8 +119,8 @@ def _choices(task: Task, device: str) -> Choices:
             kinds.append((each.name, ("normal",) * PLAIN + plans))
     return Choices(
         sizes={name: sizes(task, name) for name in task.dimensions} if task.fuzz else {},
-        volumes=Counter(shape(each.shape) for each in task.tensors),
-        flops=None if task.flops is None else Expression(task.flops),
+        volumes=_volumes(task),
+        flops=_flops(task),
         least={name: each.low for name, each in task.fuzz.items()},
         ranges=frozenset(name for name, each in task.fuzz.items() if not each.choices),
         shapes=tuple(shapes),
@@ -274,15 +274,33 @@ def _within(pick: Picks, task: Task, choices: Choices, attempt: int, seed: int) 
     return dims
 
 
+def cost(task: Task, dims: Mapping[str, int]) -> int:
+    """What a call costs, in elements of its arguments."""
+    return _spent(_volumes(task), _flops(task), dims)
+
+
+def _volumes(task: Task) -> Mapping[tuple[Expression, ...], int]:
+    return Counter(shape(each.shape) for each in task.tensors)
+
+
+def _flops(task: Task) -> Expression | None:
+    return None if task.flops is None else Expression(task.flops)
+
+
 def _cost(choices: Choices, dims: Mapping[str, int]) -> int:
+    return _spent(choices.volumes, choices.flops, dims)
+
+
+def _spent(volumes: Mapping[tuple[Expression, ...], int], flops: Expression | None, dims: Mapping[str, int]) -> int:
     """Elements of all arguments, or the work where that is more; nothing is free of cost because a dimension is 0."""
     filled = {name: max(size, 1) for name, size in dims.items()}
-    volumes = choices.volumes.items()
     try:
-        elements = sum(count * math.prod(max(extent(filled), 0) for extent in extents) for extents, count in volumes)
+        elements = sum(
+            count * math.prod(max(extent(filled), 0) for extent in extents) for extents, count in volumes.items()
+        )
     except ExpressionError:  # a division by zero: `fits` tells what that means
         elements = 0
-    work = math.prod(filled.values()) if choices.flops is None else max(choices.flops(filled), 0) // 2
+    work = math.prod(filled.values()) if flops is None else max(flops(filled), 0) // 2
     return max(elements, work // WORK)
 
 

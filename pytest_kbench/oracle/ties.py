@@ -77,7 +77,7 @@ class Contested(Double):
         return drawn * (torch.empty_like(like).uniform_(generator=self._generator) < 0.5).to(like.dtype).mul_(2).sub_(1)
 
     def _through_sign(self, gradient: Tensor, values: Tensor, slope: float) -> Tensor:
-        opened = torch.where(values > 0, 1.0, slope)
+        opened = torch.full_like(values, slope).masked_fill_(values > 0, 1.0)
         near = values.abs() <= self._noise(values)
         weights = self._weights(values)
         return gradient * torch.where(near, torch.where(values > 0, -weights.abs(), weights), opened)

@@ -105,7 +105,7 @@ def _starts(question: Question, golden: Sequence[torch.Tensor]) -> tuple[float |
         return (None,) * len(plain.outputs)
     made = (*(each.values for each in backward.cotangents), *golden[plain.returned :])
     inputs = (each.values for each in question.arguments if isinstance(each, Placed))
-    start = max(map(_largest, made), default=0.0) * max(1.0, *map(_largest, inputs))
+    start = max(map(_largest, made), default=0.0) * max((1.0, *map(_largest, inputs)))
     return (*(None,) * plain.returned, *(start,) * len(backward.leaves))
 
 

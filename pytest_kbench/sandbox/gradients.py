@@ -69,7 +69,7 @@ def _product(
     objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
 ) -> Sequence[torch.Tensor | None]:
     """What autograd makes of the cotangents, per leaf; `None` for a leaf that nothing with a graph depends on."""
-    start = _started(objects, cotangents)
+    start = _started(objects, cotangents) if leaves else None
     return [None] * len(leaves) if start is None else torch.autograd.grad(start, leaves, allow_unused=True)
 
 
