@@ -20,6 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kbench.sandbox.host import Sandbox
 
 CPP = """\
 #include <torch/extension.h>
@@ -116,7 +120,7 @@ def main() -> None:
 class Arms:
     """The arms, each for a source that no other has built."""
 
-    def __init__(self, folder: Path, sandbox: object, cuda: bool, architecture: str | None) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox, cuda: bool, architecture: str | None) -> None:
         from pytest_kbench.build import cuda as cuda_builder
 
         self.folder = folder

@@ -251,7 +251,8 @@ def put(constants: Mapping[str, Any]) -> None:
 
 def beyond(made: Sequence[Listener], asked: Answer) -> Iterator[tuple[str, str]]:
     """Which candidates, of those that got a call right, would fail it with half of which constant."""
-    task, call, question, rule = made[0].task, asked.call, asked.question, made[0]._rule
+    task, call, question = made[0].task, asked.call, asked.question
+    rule = truth.rule_of(task, made[0].settings)
     known = golden(task, question.arguments, call.dtype, call.seed, question.eager)
     given = [(bench.name, outputs) for bench in made for answer, outputs in bench.returned() if answer.call == call]
     with mock.patch.object(truth, "golden", return_value=known):

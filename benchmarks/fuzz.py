@@ -22,6 +22,12 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_kbench import Grader, Task
+    from pytest_kbench.case import Case
+    from pytest_kbench.options import CheckName
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = (ROOT / "tasks", ROOT / "tests" / "tasks")
@@ -79,7 +85,7 @@ def speed(examples: int) -> None:
     print(f"\nmedian {statistics.median(rates):.0f} examples/s (goal: 300)")
 
 
-def judged(task, examples: int, seed: int) -> tuple[int, list[float], float]:
+def judged(task: Task, examples: int, seed: int) -> tuple[int, list[float], float]:
     """Calls, seconds of CPU for each part, and in all, of examples whose answer is eager's own."""
     import hypothesis
     from hypothesis import HealthCheck, Phase
@@ -91,7 +97,7 @@ def judged(task, examples: int, seed: int) -> tuple[int, list[float], float]:
 
     times, calls = [0.0, 0.0, 0.0], 0
 
-    def one(case) -> None:
+    def one(case: Case) -> None:
         nonlocal calls
         for call in case.calls:
             start = time.process_time()
@@ -182,7 +188,8 @@ def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int) ->
     fuzz.SHRINK_SECONDS = 0.0
     places = [place / f"{files[0].parent.name}.py" for place in TASKS]
     task = next(place for place in places if place.is_file())
-    check, cases = ("grad", [grad.SEARCH]) if gradients else ("fuzz", None)
+    check: CheckName = "grad" if gradients else "fuzz"
+    cases = [grad.SEARCH] if gradients else None
     found = []
     with Grader(Settings(timeout=TIMEOUT, examples=examples, threads=2)) as grader:
         for file in files:
@@ -199,9 +206,8 @@ def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int) ->
     return found
 
 
-def passes_published(grader, task: Path, file: Path) -> bool:
+def passes_published(grader: Grader, task: Path, file: Path) -> bool:
     """Whether every one of five seeds, in the first timed shape, is within 1e-4 of eager in float32."""
-    from pytest_kbench import Task
     from pytest_kbench.formats.native import load
     from pytest_kbench.oracle.coverage import fixed_cases
 
