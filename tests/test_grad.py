@@ -337,6 +337,7 @@ def test_a_backward_of_its_own_keeps_the_contract(graded, before, given, reason,
 def test_gradients_that_accumulate_into_one_buffer_are_wrong_the_second_time(graded):
     source = "kept = {}\n" + function(after="of_x = kept.setdefault(x.shape, torch.empty_like(x)).copy_(of_x)")
     assert graded(source).outcome == "passed"
+    assert graded(source, case=CASE.replace(" seed", " backward(twice) seed")).outcome == "failed"
     same = graded(source.replace(".copy_(of_x)", ".add_(of_x)"), case=CASE.replace(" seed", " backward(twice) seed"))
     assert same.outcome == "failed"
 
