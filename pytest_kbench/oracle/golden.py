@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import torch
 
 from ..task import Task
 from .bits import same_bits
+from .composed import Composed
 from .coverage import derive
 from .inputs import Arguments, Placed, laid_out
 from .modes import LOWER, Double, Shaking, nudge, shake
@@ -87,12 +88,17 @@ def golden(
     """Run the reference in float64, and once more shaken, for a case of this dtype. Raises `ReferenceFailed`."""
     truth = task.golden or task.function
     chance = random.Random(derive(seed, "shake"))
-    exact = _exactly(task, arguments, backward, Double())
-    shaking = Shaking(getattr(torch, dtype), chance)
+    exact = _exactly(task, arguments, backward, double := Double())
+    shaking = Shaking(getattr(torch, dtype), chance, arrived=double.arrived)
     moves = functools.partial(_shaken, chance=chance)
-    moved = [(_taken(arguments, moves), _started(backward, moves)) for _ in range(SHAKES)]
-    with shaking:
-        draws = [_run(task, truth, *each).outputs for each in moved]
+    forms: list[AbstractContextManager[object]] = [nullcontext()] * SHAKES
+    if backward is not None:
+        forms.append(Composed())
+    moved = [(_taken(arguments, moves), _started(backward, moves)) for _ in forms]
+    draws = []
+    for form, each in zip(forms, moved, strict=True):
+        with shaking, form:
+            draws.append(_run(task, truth, *each).outputs)
     shapes = [[each.shape for each in outputs] for outputs in (eager.outputs, exact, *draws)]
     if any(each != shapes[0] for each in shapes):
         raise ReferenceFailed(f"{truth.__name__} in float64 returns other shapes than {task.function.__name__}")
@@ -139,19 +145,25 @@ def coarser(
         return _run(task, task.golden or task.function, taken, started).outputs
 
 
-def rounded(task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward) -> tuple[torch.Tensor, ...]:
+def rounded(
+    task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward, exact: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
     """Golden's outputs with cotangents and every rounded result moved by a unit of the working dtype.
 
     Autograd rounds every part of a gradient to the dtype of its tensor, and adds parts in it: where they cancel, what
-    is left is as large as a rounding of the parts. Raises `ReferenceFailed`.
+    is left is as large as a rounding of the parts. `exact` are golden's outputs. Raises `ReferenceFailed`.
     """
     chance, unit = random.Random(derive(seed, "rounded")), torch.finfo(getattr(torch, dtype)).eps
-    starts = tuple(each.values.double() for each in backward.cotangents)
-    for each in starts:
-        nudge(each, unit, chance)
-    taken = _taken(arguments, _double)
-    with Shaking(getattr(torch, dtype), chance, unit=unit):
-        return _run(task, task.golden or task.function, taken, (backward.leaves, starts)).outputs
+    draws = []
+    forms: tuple[AbstractContextManager[object], ...] = (nullcontext(), Composed())
+    for form in forms:
+        starts = tuple(each.values.double() for each in backward.cotangents)
+        for each in starts:
+            nudge(each, unit, chance)
+        taken = _taken(arguments, _double)
+        with Shaking(getattr(torch, dtype), chance, unit=unit), form:
+            draws.append(_run(task, task.golden or task.function, taken, (backward.leaves, starts)).outputs)
+    return tuple(_farthest(each, made) for each, made in zip(exact, zip(*draws, strict=True), strict=True))
 
 
 def _eager_as_they_lie(

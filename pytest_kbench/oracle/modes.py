@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import random
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -40,19 +41,20 @@ _ALONG: Final = {
 }
 
 
-KINKS: Final = frozenset(
-    ("relu", "leaky_relu", "amax", "amin", "max_pool2d_with_indices")
-)  # operators whose gradient is one thing or another
+# Operators whose gradient is one thing or another.
+KINKS: Final = frozenset(("relu", "leaky_relu", "amax", "amin", "max_pool2d_with_indices"))
 
 
 class Double(TorchDispatchMode):
     """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
 
-    Without this a reference that says `x.float()` would make golden no better than eager.
+    Without this a reference that says `x.float()` would make golden no better than eager. Afterwards `arrived` has the
+    gradients that came to the backward of a softmax, which subtracts what they come to in sum.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self.arrived: list[Tensor] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -68,6 +70,8 @@ class Double(TorchDispatchMode):
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """One operator, asked for float64."""
+        if name_of(func) == "_softmax_backward_data":
+            self.arrived.append(args[0])
         return func(*args, **kwargs)
 
 
@@ -83,6 +87,7 @@ def _widened(result: Any) -> Any:
     return type(result)(map(_widened, result)) if type(result) in (tuple, list) else result
 
 
+@functools.cache
 def name_of(func: Any) -> str:
     """An operator's name, the same in place and not: `add` for aten::add_.Tensor."""
     name: str = func._schema.name
@@ -122,8 +127,11 @@ class Shaking(Double):
     longest of their sums has, as far as their arguments show (1 at least); `kinks` whether one of them chose.
     """
 
-    def __init__(self, dtype: torch.dtype, chance: random.Random, unit: float | None = None) -> None:
+    def __init__(
+        self, dtype: torch.dtype, chance: random.Random, unit: float | None = None, arrived: Sequence[Tensor] = ()
+    ) -> None:
         super().__init__()
+        self._expected = deque(arrived)
         self._unit = torch.finfo(accumulator(dtype)).eps if unit is None else unit
         self._chance = chance
         self.sums = False
@@ -161,10 +169,22 @@ class Shaking(Double):
             case "_softmax_backward_data":  # p (g - sum(p g)), with g a sum itself: as uncertain as its neighbours
                 gradient, output, dimension = args[:3]
                 if gradient.numel():
-                    result.add_(self._by_a_unit(output * gradient.abs().amax(dimension, keepdim=True)))
+                    taken = output * gradient.abs().amax(dimension, keepdim=True)
+                    result.add_(self._by_a_unit(taken)).add_(self._by_a_draw(gradient, output, dimension))
             case "native_layer_norm_backward" | "_fused_rms_norm_backward" if result[0] is not None:
                 gradient, rstd, weight = args[0], args[4 if name[0] == "n" else 3], args[5 if name[0] == "n" else 4]
                 result[0].add_(self._by_a_unit((gradient * rstd * (1.0 if weight is None else weight)).clone()))
+
+    def _by_a_draw(self, gradient: Tensor, output: Tensor, dimension: int) -> Tensor | float:
+        """How far what a gradient comes to in sum moves, if the sum is made of another rounding of it.
+
+        A kernel may have that sum from elsewhere (of attention's, as the output times its cotangent); what a gradient
+        that is a product has lost to rounding does not cancel then, however small what is left of it.
+        """
+        exact = self._expected.popleft() if self._expected else None
+        if exact is None or exact.shape != gradient.shape:
+            return 0.0
+        return output * (gradient - exact).abs().amax(dimension, keepdim=True)
 
     def _by_a_unit(self, values: Tensor) -> Tensor:
         """How far such values move."""

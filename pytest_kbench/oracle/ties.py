@@ -59,10 +59,12 @@ class Contested(Double):
         return result
 
     def _chosen(self, extreme: Tensor, values: Tensor, axes: tuple[int, ...]) -> Tensor:
-        """Where `values` are the extreme along these axes: one place of those that may be, at random."""
+        """Where `values` are the extreme along these axes: weights of all that may be, whose sum is 1."""
         near = (values - extreme).abs() <= self._noise(values) + _relative(values, self._dtype) * extreme.abs()
         drawn = torch.empty_like(values).uniform_(1.0, 2.0, generator=self._generator) * near
-        return (drawn > 0) & (drawn == drawn.amax(axes, keepdim=True))
+        last = (drawn > 0) & (drawn == drawn.amax(axes, keepdim=True))
+        drawn.masked_fill_(last, 0.0)
+        return torch.where(last, 1.0 - drawn.sum(axes, keepdim=True), drawn)
 
     def _noise(self, values: Tensor) -> float:
         """How far rounding may have moved such values; 0 where they are exact."""

@@ -34,7 +34,7 @@ _ROUNDED: Final = 1.0  # of the largest element near by, in half types: an inter
 _LEAST: Final = 64  # elements without which eager's error may be small by chance
 _MILD: Final = 16.0  # of the share of the shake that eager shows: times that, and grown
 _SUMMED: Final = 4.0  # the same of a gradient, in every dtype
-_CHAIN: Final = 24.0  # times the shake of a gradient: composed operators round after each, and on the way back
+_CHAIN: Final = 16.0  # times the shake of a gradient: composed operators round after each, and on the way back
 _EXACT: Final = 4.0 * torch.finfo(torch.float64).eps  # of the largest number there is: golden is no better than that
 _PARTS: Final = 4.0  # times a float16 result: parts of a sum, rounded on the way, may be as large and overflow
 _LOST: Final = 0.5  # of golden: an error of eager's that large, where intermediates may overflow, says that they did
@@ -172,7 +172,8 @@ def bound(
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
         made = Bound(_fixed(magnitude, tolerance.fixed), None)
         reach = reach if bool(eager.isfinite().all()) else math.nan
-    if reach * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
+    parts = float(_parts(golden, shaken, eager.dtype, start).amax())
+    if max(reach, parts) * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
         made = _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast, start)
     return made if contested is None else _moving(made, contested)
 
@@ -197,6 +198,14 @@ def _room(dtype: torch.dtype, terms: int | None) -> float:
     return _PARTS if dtype == torch.float16 and terms != 1 else 1.0
 
 
+def _parts(golden: Tensor, shaken: Tensor | None, dtype: torch.dtype, start: float | None) -> Tensor:
+    """How large what is summed may be: as the result, or for a gradient in float16 as what moves it by a unit."""
+    size = golden.abs()
+    if start is None or dtype != torch.float16 or shaken is None:
+        return size
+    return size.add_((golden - shaken).abs_(), alpha=1.0 / torch.finfo(accumulator(dtype)).eps)
+
+
 def _three_way(
     golden: Tensor,
     eager: Tensor,
@@ -218,7 +227,7 @@ def _three_way(
     # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
     smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
     if start is not None:
-        smallest = _SUMMED * smallest + _EXACT * max(start, float(golden.abs().amax()))
+        smallest = max(_SUMMED, terms / 2 if unit != inner else 0.0) * smallest + _EXACT * max(start, float(golden.abs().amax()))
     drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
 
     magnitude = golden.abs()
@@ -350,14 +359,16 @@ def _with_patterns(
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     crowded = torch.zeros_like(golden_finite)
     if (room := _room(eager.dtype, terms)) > 1.0:
-        crowded = _spread(_pool(centre.abs(), luck=0.0), torch.zeros_like(centre)) * room > limit
+        parts = _parts(centre, shaken, eager.dtype, start)
+        crowded = _spread(_pool(parts, luck=0.0), torch.zeros_like(centre)) * room > limit
     infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)
     none = torch.zeros_like(golden_kind)
     # Halfway to the next number that does not exist is where rounding goes to infinity.
     beyond = golden_finite & (golden.abs() >= limit * (1.0 + torch.finfo(eager.dtype).eps / 4))
     near = golden_finite & (golden.abs() + made.elementwise > limit)
     lost = golden_finite & ~beyond & ~eager_finite
-    accepts = torch.where(beyond, infinity, golden_kind) | eager_kind
+    within = beyond & (golden.abs() - made.elementwise <= limit)
+    accepts = torch.where(beyond, torch.where(within, infinity | FINITE, infinity), golden_kind) | eager_kind
     accepts = accepts | torch.where(near, infinity, none) | torch.where(crowded, none + (ANYTHING ^ FINITE), none)
     free = lost
     if vast and tolerance.fixed is None:

@@ -72,7 +72,8 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
         coarse = coarser(task, question.arguments, mode, backward)
     elif backward is not None and call.dtype in HALF:
         plain = question.eager.returned
-        coarse = (*coarse[:plain], *rounded(task, question.arguments, call.dtype, call.seed, backward)[plain:])
+        moved = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden)
+        coarse = (*coarse[:plain], *moved[plain:])
     moving = found.contested or (None,) * len(found.golden)
     starts = _starts(question, found.golden)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)

@@ -1,0 +1,125 @@
+"""Formulas that people write where a reference names one operator: a softmax as exp(x - max) / sum.
+
+Their gradients are as right, but round where the operator's own do not. Of x - max, autograd sends back to the largest
+element what a row has in sum, which is zero up to all that the row rounds. A reference that runs once more under
+`Composed` shows what that comes to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+
+class Composed(TorchFunctionMode):
+    """Run a reference under this: what it calls by one name is made of simple operators, where there is a formula.
+
+    Afterwards `used` says whether anything was.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The formula instead, if there is one and it knows these arguments."""
+        formula = _FORMULAS.get(func)
+        made = None if formula is None else formula(*args, **(kwargs or {}))
+        self.used = self.used or made is not None
+        return func(*args, **(kwargs or {})) if made is None else made
+
+
+class _Recomputed(torch.autograd.Function):
+    """Softmax whose backward keeps a logarithm per row instead of all weights (Dao et al., 2022).
+
+    What a row of gradients has in sum, which is zero, goes to the largest element, as in autograd of exp(x - max).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
+        largest, index = x.max(dim, keepdim=True)
+        powers = (x - largest).exp()
+        total = powers.sum(dim, keepdim=True)
+        logarithm = largest + total.log()
+        ctx.dim = dim
+        ctx.save_for_backward(x, powers / total, logarithm, index)
+        return (x - logarithm).exp()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        x, y, logarithm, index = ctx.saved_tensors
+        within = gradients[0] - (gradients[0] * y).sum(ctx.dim, keepdim=True)
+        parts = (x - logarithm).exp() * within
+        return parts.scatter_add(ctx.dim, index, parts.sum(ctx.dim, keepdim=True)), None
+
+
+def _softmax(
+    x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
+) -> Tensor | None:
+    if dim is None or not x.numel():
+        return None
+    made: Tensor = _Recomputed.apply(x if dtype is None else x.to(dtype), dim)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _log_softmax(
+    x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
+) -> Tensor | None:
+    if dim is None or not x.numel():
+        return None
+    x = x if dtype is None else x.to(dtype)
+    largest = x.max(dim, keepdim=True).values
+    return x - (largest + (x - largest).exp().sum(dim, keepdim=True).log())
+
+
+def _cross_entropy(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor | None:
+    plain = not target.is_floating_point() and not kwargs.get("label_smoothing") and len(args) < 6
+    logs = _log_softmax(x, min(1, x.dim() - 1)) if plain else None
+    kwargs.pop("label_smoothing", None)
+    return None if logs is None else F.nll_loss(logs, target, *args, **kwargs)
+
+
+def _layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    axes = tuple(range(-len(shape), 0))
+    apart = x - x.mean(axes, keepdim=True)
+    made = apart * (apart.square().mean(axes, keepdim=True) + eps).rsqrt()
+    made = made if weight is None else made * weight
+    return made if bias is None else made + bias
+
+
+def _rms_norm(
+    x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor | None:
+    if eps is None:
+        return None
+    made = x * (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).rsqrt()
+    return made if weight is None else made * weight
+
+
+def _gelu(x: Tensor, approximate: str = "none") -> Tensor | None:
+    return x * 0.5 * (1.0 + (x * math.sqrt(0.5)).erf()) if approximate == "none" else None
+
+
+def _silu(x: Tensor, inplace: bool = False) -> Tensor | None:
+    return None if inplace else x * x.sigmoid()
+
+
+_FORMULAS: Final[Mapping[Any, Callable[..., Tensor | None]]] = {
+    **dict.fromkeys((torch.softmax, F.softmax, Tensor.softmax), _softmax),
+    **dict.fromkeys((torch.log_softmax, F.log_softmax, Tensor.log_softmax), _log_softmax),
+    F.cross_entropy: _cross_entropy,
+    F.layer_norm: _layer_norm,
+    F.rms_norm: _rms_norm,
+    F.gelu: _gelu,
+    F.silu: _silu,
+}
