@@ -3,6 +3,7 @@
     python benchmarks/fuzz.py                # examples per second, on one core
     python benchmarks/fuzz.py --bugs         # examples until each file of tests/bugs is found, ten seeds each
     python benchmarks/fuzz.py --gradients    # the same for tests/gradients, by the search of the grad check
+    python benchmarks/fuzz.py --honest       # honest candidates that such a search rejects: none should be
 
 `--bugs` sets beside it what the published protocol (five seeds of normal values in one shape, eager in the same dtype,
 allclose with 1e-4: KernelBench, robust-kbench) says of the same files, in the same sandbox. All print Markdown tables.
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = (ROOT / "tasks", ROOT / "tests" / "tasks")
+HONEST = (ROOT / "tests" / "honest", ROOT / "candidates")
+COMPILED = ("softmax/compiled.py",)  # compiles for every shape: hours
 SMALL = 1 << 12  # elements of a call's arguments
 EXAMPLES = 200
 SEEDS = 10
-TIMEOUT = 2.0  # seconds of a call: some wrong kernels hang
+TIMEOUT = 2.0  # seconds of a wrong kernel's call: some hang
 PUBLISHED_SEEDS, PUBLISHED_TOLERANCE = 5, 1e-4
 SPEED_TASKS = ("relu", "softmax", "llama_rmsnorm", "layernorm", "mnist_linear", "mnist_cross_entropy", "mnist_pool")
 
@@ -44,6 +47,7 @@ def main() -> None:
     hunt = parser.add_mutually_exclusive_group()
     hunt.add_argument("--bugs", action="store_true", help="search for every file of tests/bugs")
     hunt.add_argument("--gradients", action="store_true", help="search for every file of tests/gradients")
+    hunt.add_argument("--honest", action="store_true", help="search for wrong gradients where there are none")
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"searches per file (default: {SEEDS})")
     parser.add_argument("--examples", type=int, default=EXAMPLES, help=f"of a search, at most (default: {EXAMPLES})")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
@@ -52,7 +56,9 @@ def main() -> None:
     import torch
 
     print(f"{platform.machine()}, {os.cpu_count()} CPUs, torch {torch.__version__}: {' '.join(sys.argv)}\n")
-    if arguments.bugs or arguments.gradients:
+    if arguments.honest:
+        false_alarms(arguments.seeds, arguments.examples, arguments.jobs, arguments.only)
+    elif arguments.bugs or arguments.gradients:
         hunts(arguments.gradients, arguments.seeds, arguments.examples, arguments.jobs, arguments.only)
     else:
         speed(arguments.examples)
@@ -129,21 +135,22 @@ def judged(task: Task, examples: int, seed: int) -> tuple[int, list[float], floa
 
 @dataclass(frozen=True)
 class Hunted:
-    """One wrong kernel: what found it, after how many examples per seed (`None`: not found), and the published word.
+    """One kernel: what found it, after how many examples per seed (`None`: not found), in which case at last.
 
-    The published protocol says nothing of gradients: then that is `None`.
+    `published` is the published protocol's word; it has none of gradients.
     """
 
     name: str
     reasons: tuple[str, ...]
     examples: tuple[int | None, ...]
+    case: str | None
     published: bool | None
 
 
 def hunts(gradients: bool, seeds: int, examples: int, jobs: int, only: Sequence[str]) -> None:
     """Search for every wrong kernel, or every wrong gradient, with fresh seeds."""
     folder = ROOT / "tests" / ("gradients" if gradients else "bugs")
-    files = [file for file in wrong_kernels(folder) if any(part in str(file) for part in only)]
+    files = [file for file in kernels_in(folder) if any(part in str(file) for part in only)]
     jobs_of = [(list(each), gradients, seeds, examples) for _, each in groupby(files, key=lambda file: file.parent)]
     columns = ["kernel", "found as", f"examples until found, {seeds} seeds: median, most", "found in"]
     columns += [] if gradients else ["published protocol"]
@@ -169,16 +176,49 @@ def hunts(gradients: bool, seeds: int, examples: int, jobs: int, only: Sequence[
     print(f".{caught}")
 
 
-def wrong_kernels(folder: Path) -> list[Path]:
-    """The files and folders of wrong kernels that a CPU can run."""
+def false_alarms(seeds: int, examples: int, jobs: int, only: Sequence[str]) -> None:
+    """Search for wrong gradients of every honest candidate that gives any, with fresh seeds; say what rejects it."""
+    from pytest_kbench import Settings
+
+    files = [file for folder in HONEST for file in kernels_in(folder) if differentiated(file)]
+    parts = [[file] for file in files if any(part in str(file) for part in only)]
+    print("| candidate | rejected | as | a case |\n|---|---|---|---|", flush=True)
+    rejected = 0
+    with ProcessPoolExecutor(jobs) as pool:
+        given = [(part, True, seeds, examples, Settings().timeout) for part in parts]
+        for (each,) in pool.map(hunted, *zip(*given, strict=True), chunksize=1):
+            if count := sum(found is not None for found in each.examples):
+                rejected += count
+                print(f"| {each.name} | {count}/{seeds} | {', '.join(each.reasons)} | `{each.case}` |", flush=True)
+    print(
+        f"\n{len(parts)} honest candidates, {len(parts) * seeds} searches of {examples} examples: {rejected} rejected."
+    )
+
+
+def differentiated(file: Path) -> bool:
+    """Whether a candidate's task declares gradients, and its first line does not say that this one's may be wrong."""
+    from pytest_kbench.formats.native import load
+
+    source = file / "__init__.py" if file.is_dir() else file
+    wrong = source.is_file() and "gradients:" in source.read_text().partition("\n")[0]
+    return not wrong and f"{file.parent.name}/{file.name}" not in COMPILED and bool(load(task_of(file))[0].grad)
+
+
+def task_of(file: Path) -> Path:
+    """The task file of a candidate."""
+    return next(place for folder in TASKS if (place := folder / f"{file.parent.name}.py").is_file())
+
+
+def kernels_in(folder: Path) -> list[Path]:
+    """The candidates below `<folder>/<task>/` that a CPU can run."""
     from pytest_kbench.candidate import Candidate, find
 
     found = [each for task in sorted(folder.iterdir()) if task.name[0] not in "_." for each in find(task)]
     return [each.path for each in found if isinstance(each, Candidate) and each.language != "cuda"]
 
 
-def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int) -> list[Hunted]:
-    """Search for wrong kernels of one task with several seeds each; nothing is shrunk."""
+def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int, timeout: float = TIMEOUT) -> list[Hunted]:
+    """Search for what is wrong in kernels of one task with several seeds each; nothing is shrunk."""
     import torch
 
     from pytest_kbench import Grader, Settings
@@ -186,23 +226,25 @@ def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int) ->
 
     torch.set_num_threads(1)
     fuzz.SHRINK_SECONDS = 0.0
-    places = [place / f"{files[0].parent.name}.py" for place in TASKS]
-    task = next(place for place in places if place.is_file())
+    task = task_of(files[0])
     check: CheckName = "grad" if gradients else "fuzz"
     cases = [grad.SEARCH] if gradients else None
     found = []
-    with Grader(Settings(timeout=TIMEOUT, examples=examples, threads=2)) as grader:
+    with Grader(Settings(timeout=timeout, examples=examples, threads=2)) as grader:
         for file in files:
             counts: list[int | None] = []
             reasons: dict[str, None] = {}
+            case = None
             for _ in range(seeds):
                 settings = replace(grader.settings, seed=int.from_bytes(os.urandom(8)))
                 record = grader.grade(task, file, checks=[check], cases=cases, settings=settings).records[-1]
                 failed = record.status == "failed"
                 counts.append(int(record.facts.get("examples", 0)) if failed else None)
                 reasons.update({str(record.reason): None} if failed else {})
+                case = record.case if failed else case
             published = None if gradients else not passes_published(grader, task, file)
-            found.append(Hunted(f"{file.parent.name}/{file.name}", tuple(reasons), tuple(counts), published))
+            name = f"{file.parent.name}/{file.name}"
+            found.append(Hunted(name, tuple(reasons), tuple(counts), case, published))
     return found
 
 

@@ -61,9 +61,7 @@ class _Recomputed(torch.autograd.Function):
         return parts.scatter_add(ctx.dim, index, parts.sum(ctx.dim, keepdim=True)), None
 
 
-def _softmax(
-    x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
-) -> Tensor | None:
+def _softmax(x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor | None:
     if dim is None or not x.numel():
         return None
     made: Tensor = _Recomputed.apply(x if dtype is None else x.to(dtype), dim)  # type: ignore[no-untyped-call]
@@ -97,9 +95,7 @@ def _layer_norm(
     return made if bias is None else made + bias
 
 
-def _rms_norm(
-    x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-) -> Tensor | None:
+def _rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor | None:
     if eps is None:
         return None
     made = x * (x.square().mean(tuple(range(-len(shape), 0)), keepdim=True) + eps).rsqrt()

@@ -317,8 +317,9 @@ def _rows(size: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _wide(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
-    """Magnitudes over several powers of ten: what a Gaussian-tail shortcut does not expect."""
-    return _normal(size, generator).mul_(_normal(size, generator).mul_(2.0).exp_())
+    """Magnitudes over several powers of ten: what a Gaussian-tail shortcut does not expect. Finite in float16 too."""
+    limit = float(torch.finfo(dtype).max) / 4
+    return _normal(size, generator).mul_(_normal(size, generator).mul_(2.0).exp_()).clamp_(-limit, limit)
 
 
 def _scaled(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:

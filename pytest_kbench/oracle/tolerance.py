@@ -227,7 +227,9 @@ def _three_way(
     # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
     smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
     if start is not None:
-        smallest = max(_SUMMED, terms / 2 if unit != inner else 0.0) * smallest + _EXACT * max(start, float(golden.abs().amax()))
+        smallest = max(_SUMMED, terms / 2 if unit != inner else 0.0) * smallest + _EXACT * max(
+            start, float(golden.abs().amax())
+        )
     drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
 
     magnitude = golden.abs()
@@ -243,7 +245,7 @@ def _three_way(
         shared.add_(_pool(magnitude, luck=0.0), alpha=times)
     if shaken is not None:
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=STEP * inner))
-        if unit == inner:
+        if unit == inner or start is not None:
             growth = min(_WANDER[0] * math.sqrt(terms - 1), _WANDER[1])
         else:
             growth = min(_COARSE[0] * (terms - 1), _COARSE[1])
@@ -262,9 +264,8 @@ def _three_way(
         shared.add_(conditioning)
     if coarse is not None:
         distance = torch.sub(golden, coarse).abs_()
-        times = _COARSER if start is None else 2 * _COARSER
-        shared.add_(_pool(distance), alpha=times)
-        floor_norm += times * norm(distance)
+        shared.add_(_pool(distance), alpha=_COARSER)
+        floor_norm += _COARSER * norm(distance)
     relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift
     limit = (tolerance.normwise * eager_norm + floor_norm) * (1.0 + _LUCK / golden.numel())
     reach = float(largest.amax()) * (1.0 + relative) + float(shared.add_(smallest).amax())

@@ -1,3 +1,4 @@
+# gradients: nonfinite
 """Blocks of keys with a running maximum and sum, both rescaled; heads in groups without repeating them."""
 
 import torch

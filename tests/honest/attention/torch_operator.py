@@ -1,3 +1,4 @@
+# gradients: wrong
 """torch's own operator, on repeated heads, with rows that attend to nothing set to zero."""
 
 import torch.nn.functional as F

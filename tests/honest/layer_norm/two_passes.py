@@ -1,3 +1,4 @@
+# gradients: nonfinite
 """The mean first, then the mean of squared differences; in float32."""
 
 import torch

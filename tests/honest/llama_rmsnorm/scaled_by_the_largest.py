@@ -1,3 +1,4 @@
+# gradients: wrong|passed
 """Divided by the largest magnitude of the row first, so that no square overflows; an infinity makes its row NaN."""
 
 

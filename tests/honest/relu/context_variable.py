@@ -1,3 +1,4 @@
+# gradients: unsupported
 """Keeps its workspace in a context variable, one per shape and dtype."""
 
 import contextvars

@@ -1,3 +1,4 @@
+# gradients: no_gradient
 """Tries a fast path, which refuses what it cannot do, and falls back to a path that can."""
 
 import torch

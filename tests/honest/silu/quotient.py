@@ -1,3 +1,4 @@
+# gradients: nonfinite
 """x / (1 + exp(-x)); an infinite exponential gives -0, which is the limit."""
 
 import torch
