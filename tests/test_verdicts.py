@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,11 +65,19 @@ def expected(candidate: Candidate, of: str = "verdict") -> list[str]:
 # that every call uses again, thousands of equal terms in one accumulator, what underflows on the way back.
 FORWARDS_ALONE = [each for each in HONEST if expected(each, "gradients")]
 COMPILED = ("softmax/compiled.py",)  # once more for every shape and its backward
-DIFFERENTIATED = [
-    pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in COMPILED else [])
-    for each in sorted([*HONEST, *SHIPPED], key=task_of)
-    if load(task_of(each))[0].grad and each not in FORWARDS_ALONE
-]
+
+
+def graded(candidates: Iterable[Candidate]) -> list[pytest.ParameterSet]:
+    """Parameters of a test; those that take minutes are slow."""
+    return [
+        pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in COMPILED else [])
+        for each in sorted(candidates, key=task_of)
+    ]
+
+
+DIFFERENTIATED = graded(
+    each for each in (*HONEST, *SHIPPED) if load(task_of(each))[0].grad and each not in FORWARDS_ALONE
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +100,7 @@ def test_a_shipped_candidate_passes(grader: Grader, candidate: Candidate) -> Non
     assert verdict.outcome == "passed", verdict.message
 
 
-@pytest.mark.parametrize("candidate", sorted(HONEST, key=task_of), ids=named)
+@pytest.mark.parametrize("candidate", graded(HONEST))
 def test_an_honest_candidate_passes(grader: Grader, candidate: Candidate) -> None:
     task, _ = load(task_of(candidate))
     cases = sampled(task, grader.settings.seed, LARGE)
@@ -177,6 +185,7 @@ def test_gradients_that_were_rejected_once_pass_whatever_the_seed(grader: Grader
     assert verdict.outcome == "passed", verdict.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("candidate", FORWARDS_ALONE, ids=named)
 def test_gradients_of_an_honest_forward_may_be_wrong(grader: Grader, candidate: Candidate) -> None:
     verdict = grader.grade(task_of(candidate), candidate, checks=["grad"], settings=replace(grader.settings, seed=1))

@@ -37,45 +37,82 @@ class Composed(TorchFunctionMode):
         return func(*args, **(kwargs or {})) if made is None else made
 
 
-class _Recomputed(torch.autograd.Function):
-    """Softmax whose backward keeps a logarithm per row instead of all weights (Dao et al., 2022).
-
-    What a row of gradients has in sum, which is zero, goes to the largest element, as in autograd of exp(x - max).
-    """
+class _Softmax(torch.autograd.Function):
+    """Softmax whose backward keeps a logarithm per row instead of all weights (Dao et al., 2022)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
-        largest, index = x.max(dim, keepdim=True)
-        powers = (x - largest).exp()
-        total = powers.sum(dim, keepdim=True)
-        logarithm = largest + total.log()
+        logarithm, index = _logarithm(x, dim)
+        y = (x - logarithm).exp()
         ctx.dim = dim
-        ctx.save_for_backward(x, powers / total, logarithm, index)
-        return (x - logarithm).exp()
+        ctx.save_for_backward(x, y / y.sum(dim, keepdim=True), logarithm, index)
+        return y
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         x, y, logarithm, index = ctx.saved_tensors
-        within = gradients[0] - (gradients[0] * y).sum(ctx.dim, keepdim=True)
-        parts = (x - logarithm).exp() * within
-        return parts.scatter_add(ctx.dim, index, parts.sum(ctx.dim, keepdim=True)), None
+        products = gradients[0] * y
+        total = products.sum(ctx.dim, keepdim=True)
+        parts = (x - logarithm).exp() * (gradients[0] - total)
+        return _with_the_rest(parts, index, ctx.dim, total, products), None
 
 
-def _softmax(x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any) -> Tensor | None:
-    if dim is None or not x.numel():
-        return None
-    made: Tensor = _Recomputed.apply(x if dtype is None else x.to(dtype), dim)  # type: ignore[no-untyped-call]
-    return made
+class _LogSoftmax(torch.autograd.Function):
+    """x - logsumexp(x)."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
+        logarithm, index = _logarithm(x, dim)
+        ctx.dim = dim
+        ctx.save_for_backward(x - logarithm, index)
+        return x - logarithm
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        logs, index = ctx.saved_tensors
+        total = gradients[0].sum(ctx.dim, keepdim=True)
+        return _with_the_rest(gradients[0] - logs.exp() * total, index, ctx.dim, total, gradients[0]), None
 
 
-def _log_softmax(
-    x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
-) -> Tensor | None:
-    if dim is None or not x.numel():
-        return None
-    x = x if dtype is None else x.to(dtype)
-    largest = x.max(dim, keepdim=True).values
-    return x - (largest + (x - largest).exp().sum(dim, keepdim=True).log())
+def _logarithm(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The logarithm of each row's sum of exponentials, and where its largest element is."""
+    largest, index = x.max(dim, keepdim=True)
+    return largest + (x - largest).exp().sum(dim, keepdim=True).log(), index
+
+
+def _with_the_rest(parts: Tensor, index: Tensor, dim: int, total: Tensor, terms: Tensor) -> Tensor:
+    """A row of gradients, and at its largest element what they have in sum, which is zero but for rounding.
+
+    Autograd sends that back through x - max. One element decides, so no rounding of what it is the sum of may be small
+    by chance: `total` and the `terms` that it is made of move by a unit, in the direction in which the sum has moved.
+    All of the total may be lost, where adding its share to each term changes none of them.
+    """
+    left, size = parts.sum(dim, keepdim=True), total.abs()
+    noise = 2.0 * _unit_of(size + terms.square().sum(dim, keepdim=True).sqrt())
+    noise = noise + torch.minimum(size, _unit_of(terms.abs().sum(dim, keepdim=True)))
+    return parts.scatter_add(dim, index, torch.where(left < 0, left - noise, left + noise))
+
+
+def _unit_of(values: Tensor) -> Tensor:
+    """How far rounding moves such values: a product is rounded, even this one."""
+    return (values * 1.0 - values).abs()
+
+
+def _normalised(function: type[torch.autograd.Function]) -> Callable[..., Tensor | None]:
+    """The formula of an operator along one dimension."""
+
+    def formula(
+        x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
+    ) -> Tensor | None:
+        if dim is None or not x.numel():
+            return None
+        made: Tensor = function.apply(x if dtype is None else x.to(dtype), dim)
+        return made
+
+    return formula
+
+
+_softmax, _log_softmax = _normalised(_Softmax), _normalised(_LogSoftmax)
 
 
 def _cross_entropy(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor | None:

@@ -264,8 +264,9 @@ def _three_way(
         shared.add_(conditioning)
     if coarse is not None:
         distance = torch.sub(golden, coarse).abs_()
-        shared.add_(_pool(distance), alpha=_COARSER)
-        floor_norm += _COARSER * norm(distance)
+        times = _COARSER if start is None else 2 * _COARSER
+        shared.add_(_pool(distance), alpha=times)
+        floor_norm += times * norm(distance)
     relative = (tolerance.elementwise / 2 + tolerance.ulps) * unit + drift
     limit = (tolerance.normwise * eager_norm + floor_norm) * (1.0 + _LUCK / golden.numel())
     reach = float(largest.amax()) * (1.0 + relative) + float(shared.add_(smallest).amax())

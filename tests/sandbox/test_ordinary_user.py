@@ -25,6 +25,7 @@ WHAT = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="this is an ordinary user")
 def test_the_whole_battery_holds_for_an_ordinary_user() -> None:
     # The interpreter's own prefix may be where only root may go, so this is done by a script that makes it reachable.
