@@ -7,6 +7,7 @@ element what a row has in sum, which is zero up to all that the row rounds. A re
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -18,23 +19,24 @@ from torch.overrides import TorchFunctionMode
 
 
 class Composed(TorchFunctionMode):
-    """Run a reference under this: what it calls by one name is made of simple operators, where there is a formula.
-
-    Afterwards `used` says whether anything was.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.used = False
+    """Run a reference under this: what it calls by one name is made of simple operators, where there is a formula."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """The formula instead, if there is one and it knows these arguments."""
-        formula = _FORMULAS.get(func)
-        made = None if formula is None else formula(*args, **(kwargs or {}))
-        self.used = self.used or made is not None
-        return func(*args, **(kwargs or {})) if made is None else made
+        kwargs, formula, made = kwargs or {}, _FORMULAS.get(func), None
+        if formula is not None and _takes(formula, args, kwargs):
+            made = formula(*args, **kwargs)
+        return func(*args, **kwargs) if made is None else made
+
+
+def _takes(formula: Callable[..., Tensor | None], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(formula).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 class _Softmax(torch.autograd.Function):
@@ -102,11 +104,11 @@ def _normalised(function: type[torch.autograd.Function]) -> Callable[..., Tensor
     """The formula of an operator along one dimension."""
 
     def formula(
-        x: Tensor, dim: int | None = None, *_: Any, dtype: torch.dtype | None = None, **__: Any
+        input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
     ) -> Tensor | None:
-        if dim is None or not x.numel():
+        if dim is None or not input.numel():
             return None
-        made: Tensor = function.apply(x if dtype is None else x.to(dtype), dim)
+        made: Tensor = function.apply(input if dtype is None else input.to(dtype), dim)
         return made
 
     return formula
@@ -115,9 +117,9 @@ def _normalised(function: type[torch.autograd.Function]) -> Callable[..., Tensor
 _softmax, _log_softmax = _normalised(_Softmax), _normalised(_LogSoftmax)
 
 
-def _cross_entropy(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor | None:
+def _cross_entropy(input: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> Tensor | None:
     plain = not target.is_floating_point() and not kwargs.get("label_smoothing") and len(args) < 6
-    logs = _log_softmax(x, min(1, x.dim() - 1)) if plain else None
+    logs = _log_softmax(input, min(1, input.dim() - 1)) if plain else None
     kwargs.pop("label_smoothing", None)
     return None if logs is None else F.nll_loss(logs, target, *args, **kwargs)
 
@@ -139,12 +141,12 @@ def _rms_norm(x: Tensor, shape: Sequence[int], weight: Tensor | None = None, eps
     return made if weight is None else made * weight
 
 
-def _gelu(x: Tensor, approximate: str = "none") -> Tensor | None:
-    return x * 0.5 * (1.0 + (x * math.sqrt(0.5)).erf()) if approximate == "none" else None
+def _gelu(input: Tensor, approximate: str = "none") -> Tensor | None:
+    return input * 0.5 * (1.0 + (input * math.sqrt(0.5)).erf()) if approximate == "none" else None
 
 
-def _silu(x: Tensor, inplace: bool = False) -> Tensor | None:
-    return None if inplace else x * x.sigmoid()
+def _silu(input: Tensor, inplace: bool = False) -> Tensor | None:
+    return None if inplace else input * input.sigmoid()
 
 
 _FORMULAS: Final[Mapping[Any, Callable[..., Tensor | None]]] = {

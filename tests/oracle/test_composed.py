@@ -23,6 +23,7 @@ FORMS = {
     "torch.softmax": lambda x, w: torch.softmax(x, -1),
     "F.softmax": lambda x, w: F.softmax(x, dim=0),
     "Tensor.softmax": lambda x, w: x.softmax(1),
+    "torch.softmax by names": lambda x, w: torch.softmax(input=x, dim=0),
     "softmax to a dtype": lambda x, w: F.softmax(x, dim=1, dtype=torch.float64),
     "log_softmax": lambda x, w: torch.log_softmax(x, dim=1),
     "cross_entropy": lambda x, w: F.cross_entropy(x, LABELS, reduction="sum"),
@@ -34,6 +35,9 @@ FORMS = {
     "silu": lambda x, w: F.silu(x),
 }
 LEFT_WHOLE = {
+    "softmax into a buffer": lambda x, w: torch.softmax(
+        x.detach() + 0 * w.sum().detach(), 1, out=torch.empty(3, 5).double()
+    ),
     "softmax of nothing": lambda x, w: torch.softmax(x[:0], -1),
     "smoothed labels": lambda x, w: F.cross_entropy(x, LABELS, label_smoothing=0.1),
     "labels that are weights": lambda x, w: F.cross_entropy(x, torch.full_like(x, 0.2)),
