@@ -42,7 +42,8 @@ class Call:
 
     `only` takes one index (from 0) of a dimension out of the call: inputs are drawn for `dims`, and then narrowed.
     `grad` names the arguments whose gradients are asked for. `backward` is how: `twice`, each time after a forward, to
-    let gradients accumulate; `changed`, after all inputs were changed in place: refused, or without effect.
+    let gradients accumulate; `changed`, once per argument and once for the outputs, after these were changed in place:
+    refused, or without effect.
     Raises `CaseError` for an index that is not there.
     """
 

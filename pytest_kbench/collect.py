@@ -114,19 +114,20 @@ class TaskModule(pytest.Module):
     def collect(self) -> Iterable[pytest.Item]:
         """One function per case; what cannot be graded is one item that says why, and the rest goes on."""
         run = self.config.stash[RUN]
+        broken = f"audit[{escaped(self.path.stem)}]" if run.audits else "task"  # whichever way items are chosen
         try:
             task = run.adapted(self._loaded()[0])
             named = {check: run.cases(task, check) for check in run.settings.checks}
             found = run.find(task)
         except native.TaskFileError as error:
-            yield Broken.from_parent(self, name="task", problem=f"task: {error}")
+            yield Broken.from_parent(self, name=broken, problem=f"task: {error}")
             return
         except (TaskError, CaseError) as error:
             yield Broken.from_parent(self, name="hook", problem=f"task: {self.path.name}: from a hook: {error}")
             return
         except Exception as error:  # a declaration, or a hook, that nobody thought of must not end the run
             problem = f"task: {self.path.name}: no cases can be made of it: {type(error).__name__}: {error}"
-            yield Broken.from_parent(self, name="task", problem=problem)
+            yield Broken.from_parent(self, name=broken, problem=problem)
             return
         if run.audits:
             name = f"audit[{escaped(task.name)}]"

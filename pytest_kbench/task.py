@@ -207,7 +207,8 @@ class Task:
 
 
 def _names(key: str, value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not all(isinstance(each, str) for each in value):
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    if not listed or not all(isinstance(each, str) for each in value):
         raise TaskError(key, f"{value!r} is not a list of names", f'Write {key}=["..."]')
     return tuple(value)
 
@@ -276,6 +277,8 @@ def _check_arguments(task: Task) -> None:
         raise TaskError("grad", "gradients of operators that write in_place are not graded", "Leave one of the two out")
     if task.grad and COTANGENT in known:
         raise TaskError("args", f"{COTANGENT!r} is what cases call the start of a backward", "Choose another name")
+    if twice := [name for name in task.grad if list(task.grad).count(name) > 1]:
+        raise TaskError("grad", f"{twice[0]!r} is there twice", "Name it once")
     for name in task.grad:
         if (known[name].dtype or "float32") not in FLOATS:
             raise TaskError("grad", f"{name!r} is {known[name].dtype}, which has no gradient", "Leave it out")

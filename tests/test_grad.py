@@ -110,7 +110,7 @@ def test_a_case_that_says_nonsense_of_gradients_is_refused(text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("dims(rows=3,columns=5) grad(shift)", "second derivatives are not graded"),
+        ("dims(rows=3,columns=5) grad(shift)", "declares grad=(x, weight)"),
         ("dims(rows=3,columns=5) grad(x) values(cotangent=odd)", "values(cotangent=odd)"),
         ("dims(rows=3,columns=5) only(rows=1) grad(x)", "one index alone"),
     ],

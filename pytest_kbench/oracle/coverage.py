@@ -220,7 +220,7 @@ def gradient_factors(task: Task, device: str) -> list[Factor]:
     for key, values in factors(task, device):
         finite = tuple(value for value in values if value not in UNBOUNDED) if key[0] == "plan" else values
         found.append((key, finite))
-    leaves = (tuple(task.grad), *((name,) for name in task.grad if len(task.grad) > 1))
+    leaves = leaf_sets(task)
     return [
         *found,
         (("layout", COTANGENT), COTANGENT_LAYOUTS),
@@ -228,6 +228,14 @@ def gradient_factors(task: Task, device: str) -> list[Factor]:
         (LEAVES, leaves),
         (BACKWARD, (None, *BACKWARDS)),
     ]
+
+
+def leaf_sets(task: Task) -> tuple[tuple[str, ...], ...]:
+    """Which arguments' gradients are asked for together: all, one alone, all but one (as where a layer is frozen)."""
+    names = tuple(task.grad)
+    single = [(name,) for name in names]
+    but_one = [tuple(each for each in names if each != name) for name in names]
+    return tuple(dict.fromkeys((names, *single, *filter(None, but_one))))
 
 
 def takes_plans(task: Task, tensor: Tensor) -> bool:

@@ -36,9 +36,10 @@ class Golden:
     golden, element by element: torch rounds differently where it cannot vectorise.
 
     `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing; `summed`
-    how many the longest sum that was seen has. `contested` is how far gradients move where the choice of a maximum, or
-    the sign of what a ReLU got, is up to rounding; `None` where nothing is. Outputs are what the function returns, then
-    the arguments that it writes in place, or the gradients that were asked for.
+    how many the longest sum that was seen has; `kinks` whether an operator chose, a ReLU say. `contested` is how far
+    gradients move where the choice of a maximum, or the sign of what a ReLU got, is up to rounding; `None` where
+    nothing is. Outputs are what the function returns, then the arguments that it writes in place, or the gradients that
+    were asked for.
     """
 
     golden: tuple[torch.Tensor, ...]
@@ -46,6 +47,7 @@ class Golden:
     shaken: tuple[torch.Tensor, ...]
     terms: tuple[int, ...]
     summed: int
+    kinks: bool
     contested: tuple[torch.Tensor, ...] | None = None
 
 
@@ -106,7 +108,7 @@ def golden(
     terms = tuple(max(_terms(arguments, each), shaking.terms) if shaking.sums else 1 for each in exact)
     lying = _eager_as_they_lie(task, arguments, eager.outputs, exact, backward)
     moving = _contested(task, arguments, backward, exact, dtype, chance) if shaking.kinks else None
-    return Golden(exact, lying, shaken, terms, shaking.terms, moving)
+    return Golden(exact, lying, shaken, terms, shaking.terms, shaking.kinks, moving)
 
 
 def _exactly(task: Task, arguments: Arguments, backward: Backward | None, mode: Double) -> tuple[torch.Tensor, ...]:
@@ -146,23 +148,25 @@ def coarser(
 
 
 def rounded(
-    task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward, exact: Sequence[torch.Tensor]
+    task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward | None, exact: Sequence[torch.Tensor]
 ) -> tuple[torch.Tensor, ...]:
     """Golden's outputs with cotangents and every rounded result moved by a unit of the working dtype.
 
     Autograd rounds every part of a gradient to the dtype of its tensor, and adds parts in it: where they cancel, what
-    is left is as large as a rounding of the parts. `exact` are golden's outputs. Raises `ReferenceFailed`.
+    is left is as large as a rounding of the parts. So is what a ReLU leaves of a product and its bias. `exact` are
+    golden's outputs. Raises `ReferenceFailed`.
     """
     chance, unit = random.Random(derive(seed, "rounded")), torch.finfo(getattr(torch, dtype)).eps
+    forms: tuple[AbstractContextManager[object], ...] = (
+        nullcontext(),
+        nullcontext() if backward is None else Composed(),
+    )
     draws = []
-    forms: tuple[AbstractContextManager[object], ...] = (nullcontext(), Composed())
     for form in forms:
-        starts = tuple(each.values.double() for each in backward.cotangents)
-        for each in starts:
-            nudge(each, unit, chance)
+        started = _started(backward, functools.partial(_nudged, unit=unit, chance=chance))
         taken = _taken(arguments, _double)
         with Shaking(getattr(torch, dtype), chance, unit=unit), form:
-            draws.append(_run(task, task.golden or task.function, taken, (backward.leaves, starts)).outputs)
+            draws.append(_run(task, task.golden or task.function, taken, started).outputs)
     return tuple(_farthest(each, made) for each, made in zip(exact, zip(*draws, strict=True), strict=True))
 
 
@@ -215,7 +219,9 @@ def _started(backward: Backward | None, take: Callable[[torch.Tensor], torch.Ten
 def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], started: Started | None = None) -> Eager:
     """The function on these arguments, and the gradients of its outputs where they are asked for."""
     leaves, cotangents = started or ((), ())
-    for name in leaves:
+    # By all that have a gradient: torch's own kernels crash where it alone is asked for (group norm, channels_last).
+    known = [name for name in task.grad if leaves and isinstance(taken[name], torch.Tensor)]
+    for name in known:
         taken[name].requires_grad_()
     with _told(function.__name__), torch.set_grad_enabled(started is not None):
         result = function(*taken.values())
@@ -230,9 +236,11 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], sta
         raise ReferenceFailed(f"{function.__name__} returned {type(result).__name__}, not tensors")
     if any(each.is_complex() for each in outputs):
         raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
+    if leaves and any(each.numel() for each in outputs) and not any(each.requires_grad for each in outputs):
+        raise ReferenceFailed(f"autograd sees no output of {function.__name__} depend on any of grad={known}")
     with _told(f"the gradient of {function.__name__}"):
-        gradients = vector_jacobian(outputs, [taken[name] for name in leaves], cotangents)
-    return Eager((*(each.detach() for each in outputs), *gradients), len(returned))
+        found = dict(zip(known, vector_jacobian(outputs, [taken[name] for name in known], cotangents), strict=True))
+    return Eager((*(each.detach() for each in outputs), *(found[name] for name in leaves)), len(returned))
 
 
 def vector_jacobian(
@@ -262,6 +270,12 @@ def _told(what: str) -> Iterator[None]:
 
 def _double(values: torch.Tensor) -> torch.Tensor:
     return values.double() if values.dtype in LOWER else values.clone()
+
+
+def _nudged(values: torch.Tensor, unit: float, chance: random.Random) -> torch.Tensor:
+    moved = values.to(torch.float64, copy=True)
+    nudge(moved, unit, chance)
+    return moved
 
 
 def _shaken(values: torch.Tensor, chance: random.Random) -> torch.Tensor:

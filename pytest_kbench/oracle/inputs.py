@@ -177,8 +177,7 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
     if call.state is not None and call.state not in task.states:
         raise CaseError(f"state({call.state}): {task.name} has ({', '.join(task.states)})")
     if unknown := set(call.grad) - set(task.grad):
-        declared = f"{task.name} declares grad=({', '.join(task.grad)})"
-        raise CaseError(f"grad({', '.join(sorted(unknown))}): {declared}; second derivatives are not graded")
+        raise CaseError(f"grad({', '.join(sorted(unknown))}): {task.name} declares grad=({', '.join(task.grad)})")
     if call.grad and call.only:
         raise CaseError("grad and only: the gradients of one index alone are not graded")
     if (plan := dict(call.plans).get(COTANGENT, "normal")) not in PLANNED:

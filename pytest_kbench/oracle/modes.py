@@ -157,6 +157,10 @@ class Shaking(Double):
     def _cancelled(self, name: str, args: Sequence[Any], result: Any) -> None:
         """Move a result by a unit of what cancels inside the operator: x of x (1 + erf x), m r of x r - m r."""
         match name:
+            case "addmm" | "addmv" | "addbmm" | "baddbmm":  # a product, and what is added
+                result.add_(self._by_a_unit(result - args[0]))
+            case "convolution" if args[2] is not None:
+                result.add_(self._by_a_unit(result - args[2].view(-1, *[1] * (result.dim() - 2))))
             case "gelu":
                 result.add_(self._by_a_unit(args[0]))
             case "native_layer_norm":

@@ -23,7 +23,7 @@ from ..case import BACKWARDS, COTANGENT, PLANS, Call, Case
 from ..expression import Expression, ExpressionError, shape
 from ..task import Range, Task
 from ..values import Integers, Masks
-from .coverage import COTANGENT_LAYOUTS, UNBOUNDED, derive, takes_layout, takes_plans
+from .coverage import COTANGENT_LAYOUTS, UNBOUNDED, derive, leaf_sets, takes_layout, takes_plans
 from .inputs import EDGES
 
 T = TypeVar("T")
@@ -87,14 +87,14 @@ class Choices:
 def _with_gradients(task: Task, choices: Choices) -> Choices:
     """The same for calls with a backward: of finite values, and a little smaller."""
     plans = tuple((name, tuple(each for each in kinds if each not in UNBOUNDED)) for name, kinds in choices.plans)
-    single = tuple((name,) for name in task.grad if len(task.grad) > 1)
+    whole, *parts = leaf_sets(task)
     finite = tuple(plan for plan in PLANS if plan not in UNBOUNDED and plan != "normal")
     layouts = ("dense",) * PLAIN + tuple(each for each in COTANGENT_LAYOUTS if each != "dense")
     return replace(
         choices,
         plans=plans,
         budgets=GRADIENT_BUDGETS,
-        leaves=(tuple(task.grad),) * max(len(single), 1) + single,
+        leaves=(*(whole,) * max(len(parts), 1), *parts),
         cotangents=(layouts, ("normal",) * PLAIN + finite),
     )
 

@@ -70,10 +70,10 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     coarse: tuple[torch.Tensor | None, ...] = (None,) * len(found.golden)
     if mode is not None:
         coarse = coarser(task, question.arguments, mode, backward)
-    elif backward is not None and call.dtype in HALF:
-        plain = question.eager.returned
-        moved = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden)
-        coarse = (*coarse[:plain], *moved[plain:])
+    elif call.dtype in HALF and (found.kinks or backward is not None):
+        coarse = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden)
+        if not found.kinks:
+            coarse = (*(None,) * question.eager.returned, *coarse[question.eager.returned :])
     moving = found.contested or (None,) * len(found.golden)
     starts = _starts(question, found.golden)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)

@@ -5,6 +5,7 @@ A candidate gives gradients by autograd, or by a function `backward(cotangents..
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,21 +44,52 @@ def differentiated(
     `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
     (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
     second one's cotangents are the negatives, and so should its gradients be; those in memory that is used again are
-    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` changes all arguments in place before
-    the backward, and changes them back.
+    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` makes a forward and a backward per
+    argument, which changes in place between the two and back after them, and one whose outputs change.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
-        again([_negative(each) for each in forward.arguments])
+        again([_other(each) for each in forward.arguments])
         first = _product(forward.objects, cotangents, leaves)
         second = _product(again(forward.arguments), {index: -each for index, each in cotangents.items()}, leaves)
         return [None if a is None or b is None else _half_apart(a, b) for a, b in zip(first, second, strict=True)]
-    changed = [each for each in forward.arguments if _changeable(each)] if backward == "changed" else []
-    _negate(changed)
-    try:
-        return list(_product(forward.objects, cotangents, leaves))
-    finally:
-        _negate(changed)
+    if backward == "changed":
+        return _under_changes(forward.arguments, again, lambda objects: _product(objects, cotangents, leaves))
+    return list(_product(forward.objects, cotangents, leaves))
+
+
+def _under_changes(
+    arguments: Sequence[object],
+    again: Callable[[Sequence[object]], list[object]],
+    product: Callable[[Sequence[object]], Sequence[torch.Tensor | None]],
+) -> list[object]:
+    """Gradients of the first backward that did not refuse, plus what those of the others differ by.
+
+    Raises what the last one raised, if all refused.
+    """
+    found: list[Sequence[torch.Tensor | None]] = []
+    refused: Exception | None = None
+    for changed in [*filter(_changeable, arguments), None]:
+        objects = again(arguments)
+        tensors = [each for each in objects if _changeable(each)] if changed is None else [changed]
+        try:
+            _change(tensors)
+            try:
+                found.append(product(objects))
+            finally:
+                _change(tensors)
+        except Exception as error:  # that is how autograd tells what it needs to see unchanged
+            refused = error
+    if refused is not None and not found:
+        raise refused
+    return [functools.reduce(_with_difference, each) for each in zip(*found, strict=True)]
+
+
+def _with_difference(a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor | None:
+    """a if the two are equal; else what is as wrong as their difference."""
+    if a is None or b is None:
+        return None
+    return torch.where((a == b) | (a.isnan() & b.isnan()), a, a + (a - b))
 
 
 def _half_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -103,19 +135,25 @@ def _started(objects: Sequence[object], cotangents: Mapping[int, torch.Tensor]) 
 
 
 def _changeable(value: Any) -> bool:
-    """Whether a value can be negated in place: a tensor of floats (no index), no two of which lie in one place."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+    """Whether a value can be changed in place and back: a tensor without two elements in one place."""
+    if not isinstance(value, torch.Tensor) or value.dtype == torch.bool:
         return False
     return all(stride or size < 2 for stride, size in zip(value.stride(), value.shape, strict=True))
 
 
-def _negative(value: Any) -> Any:
-    """A value of its own, less than nothing where it was more."""
-    return -value.detach() if _changeable(value) else value
+def _other(value: Any) -> Any:
+    """Values of their own that a task may give as well: in another order, floats of another sign and half the size."""
+    if not isinstance(value, torch.Tensor) or value.dtype == torch.bool:
+        return value
+    flipped = value.detach().flip(tuple(range(value.dim())))
+    return flipped.mul_(-0.5) if value.is_floating_point() else flipped
 
 
-def _negate(tensors: Sequence[Any]) -> None:
+def _change(tensors: Sequence[Any]) -> None:
     """Change the tensors in place, as an optimiser may between forward and backward; twice, nothing has changed."""
     with torch.no_grad():
         for each in tensors:
-            each.neg_()
+            if each.is_floating_point():
+                each.neg_()
+            else:
+                each.copy_(each.flip(tuple(range(each.dim()))))
