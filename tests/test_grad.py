@@ -107,6 +107,12 @@ def test_a_case_that_says_nonsense_of_gradients_is_refused(text, said):
         Call.parse(text)
 
 
+def test_gradients_are_asked_for_together_alone_and_all_but_one():
+    asked = {named.case.calls[0].grad for named in gradients(task(grad=["x", "weight", "shift"]), "cpu", 1)}
+    pairs = {("x", "weight"), ("x", "shift"), ("weight", "shift")}
+    assert asked == {("x", "weight", "shift"), ("x",), ("weight",), ("shift",), *pairs}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

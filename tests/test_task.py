@@ -154,6 +154,8 @@ def test_a_shape_listed_only_for_cuda_is_not_graded_on_a_cpu():
         (args(eps=Optional(Scalar("eps", 1.0))), "args", "Optional(Tensor"),
         ({"tolerance": {"fixed": 1.0, "ulps": 2.0}}, "tolerance", "alone"),
         ({"grad": ["eps"]}, "grad", "x, weight"),
+        ({"grad": ["x", "x"]}, "grad", "'x' is there twice"),
+        ({"grad": 5}, "grad", "5 is not a list of names"),
         ({"nan": "maybe"}, "nan", "propagate"),
         ({"require": ["diagonal"]}, "require", "transposed"),
         ({"tolerance": -1}, "tolerance", "positive"),

@@ -79,6 +79,21 @@ def test_a_fault_fails_and_every_survivor_is_told_with_its_fix(project):
     )
 
 
+def test_a_task_that_cannot_be_loaded_fails_its_audit(project):
+    project.write("tasks/unknown.py", UNUSED.replace("survivors=", 'grad=["z"], survivors='))
+    result = project.grade(*AUDIT)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["FAILED tasks/unknown.py::audit[[]unknown[]] - task: unknown.py: grad: 'z'*"])
+
+
+def test_the_audit_of_a_task_whose_outputs_have_no_gradient_says_so(project):
+    whole = UNUSED.replace("x * 2", "(x * 2).int()")
+    project.write("tasks/whole.py", whole.replace("survivors=", 'grad=["x"], survivors='))
+    result = project.grade(*AUDIT)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*autograd sees no output of unused depend on any of grad=*"])
+
+
 def test_a_score_below_the_least_one_fails(project):
     task = project.path / "tasks" / "twice.py"
     wide = 'dtypes=["float32"], fuzz=dict(rows="1..3000", columns="1..3000")'  # which ten examples do not fill

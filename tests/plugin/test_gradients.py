@@ -84,3 +84,21 @@ def test_what_a_search_for_gradients_found_is_tried_first_the_next_time(differen
     result = differentiable.grade("--kbench-checks=grad", "--kbench-examples=1", "-k", "fuzz")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["it failed in an earlier run too"])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("(x * 2).detach()", "autograd sees no output of twice depend on any of grad=['x']"),
+        ("__import__('torch').from_numpy(x.numpy() * 2)", "twice raised RuntimeError"),
+        ("(x * 2).int()", "autograd sees no output of twice depend on any of grad=['x']"),
+    ],
+)
+def test_a_reference_without_gradients_is_the_tasks_fault(differentiable, body, said):
+    task = differentiable.path / "tasks/twice.py"
+    task.write_text(task.read_text().replace("return x * 2", f"return {body}"))
+    differentiable.candidates("right.py")
+    result = differentiable.grade(GRAD)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"task: twice cannot be graded on this case: {said.replace('[', '[[]')}*"])
+    result.stdout.no_fnmatch_line("*no gradients*")
