@@ -1,4 +1,4 @@
-# verdict: inputs_changed|wrong|nonfinite
+# verdict: inputs_changed|wrong|nonfinite|out_of_bounds
 # E20: a thread zeros the input again and again, in later calls too.
 
 import threading
