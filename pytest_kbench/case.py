@@ -42,8 +42,8 @@ class Call:
 
     `only` takes one index (from 0) of a dimension out of the call: inputs are drawn for `dims`, and then narrowed.
     `grad` names the arguments whose gradients are asked for. `backward` is how: `twice`, each time after a forward, to
-    let gradients accumulate; `changed`, once per argument and once for the outputs, after these were changed in place:
-    refused, or without effect.
+    let gradients accumulate; `changed`, once more per argument and once for the outputs, after
+    these were changed in place: refused, or without effect.
     Raises `CaseError` for an index that is not there.
     """
 
@@ -112,6 +112,10 @@ class Call:
                 raise CaseError(f"layout({name}={layout}): choose from {', '.join(known)}")
         if self.backward is not None and self.backward not in BACKWARDS:
             raise CaseError(f"backward({self.backward}): choose from {', '.join(BACKWARDS)}")
+        if len(set(self.grad)) < len(self.grad):
+            raise CaseError(
+                f"grad({','.join(self.grad)}): one of them is there twice; second derivatives are not graded"
+            )
         if not self.grad and (self.backward or COTANGENT in dict((*self.layouts, *self.plans))):
             raise CaseError(f"backward and {COTANGENT} say nothing without grad(...)")
 

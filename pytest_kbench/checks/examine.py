@@ -138,7 +138,7 @@ def _judge(task: Task, answer: Answer, returned: Returned, known: Right | None =
 def _gradients_of(answer: Answer, returned: Returned) -> list[torch.Tensor]:
     """The gradients to be judged; where none is needed, and none came, zeros."""
     given = returned.gradients
-    if given is None or given.refused is not None:
+    if given is None:
         return []
     wanted = answer.question.eager.outputs[answer.question.eager.returned :]
     return [torch.zeros_like(want) if each is None else each for each, want in zip(given.values, wanted, strict=True)]
@@ -177,8 +177,6 @@ def _breaches(task: Task, answer: Answer, returned: Returned) -> Iterator[tuple[
 def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[Reason, str]]:
     """What gradients break of the contract; one that is zero everywhere may be absent."""
     assert question.backward is not None
-    if given.refused is not None:
-        return
     if given.extra:
         due = f"{len(given.names)} are due ({', '.join(given.names)})"
         yield Reason.STRUCTURE, f"{given.extra} gradients more came back than the task declares; {due}"

@@ -12,7 +12,6 @@ from ..oracle.bits import same_bits
 from ..oracle.golden import Backward
 from ..oracle.inputs import Placed
 from ..oracle.truth import Question
-from ..record import Reason
 from ..sandbox.host import Failure, Gradients, OutputSpec, Returned, TensorArgument
 from ..task import Task
 
@@ -49,13 +48,8 @@ def starts(question: Question) -> Mapping[int, TensorArgument]:
 
 
 def joined(forward: Returned, given: Returned | Failure, due: Due, backward: Backward) -> Returned | Failure:
-    """An answer with its gradients: those of the leaves, in their order, whatever else a backward gives.
-
-    After inputs were changed an exception is an answer too: that is how autograd tells what it needs to see unchanged.
-    """
+    """An answer with its gradients: those of the leaves, in their order, whatever else a backward gives."""
     if isinstance(given, Failure):
-        if backward.how == "changed" and given.reason is Reason.RAISED:
-            return replace(forward, gradients=Gradients(refused=given.message))
         return replace(given, message=f"{IN_BACKWARD}{given.message}")
     position = {name: index for index, (name, _) in enumerate(due)}
     places = [position[name] for name in backward.leaves]

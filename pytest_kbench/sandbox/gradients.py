@@ -5,8 +5,8 @@ A candidate gives gradients by autograd, or by a function `backward(cotangents..
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ def differentiated(
     `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
     (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
     second one's cotangents are the negatives, and so should its gradients be; those in memory that is used again are
-    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` makes a forward and a backward per
+    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` adds a forward and a backward per
     argument, which changes in place between the two and back after them, and one whose outputs change.
     """
     leaves = list(forward.leaves.values())
@@ -53,43 +53,40 @@ def differentiated(
         first = _product(forward.objects, cotangents, leaves)
         second = _product(again(forward.arguments), {index: -each for index, each in cotangents.items()}, leaves)
         return [None if a is None or b is None else _half_apart(a, b) for a, b in zip(first, second, strict=True)]
+    first = found = _product(forward.objects, cotangents, leaves)
     if backward == "changed":
-        return _under_changes(forward.arguments, again, lambda objects: _product(objects, cotangents, leaves))
-    return list(_product(forward.objects, cotangents, leaves))
+        for each in _after_changes(forward.arguments, again, lambda objects: _product(objects, cotangents, leaves)):
+            found = [_farther(*three) for three in zip(first, found, each, strict=True)]
+    return list(found)
 
 
-def _under_changes(
+def _after_changes(
     arguments: Sequence[object],
     again: Callable[[Sequence[object]], list[object]],
     product: Callable[[Sequence[object]], Sequence[torch.Tensor | None]],
-) -> list[object]:
-    """Gradients of the first backward that did not refuse, plus what those of the others differ by.
+) -> Iterator[Sequence[torch.Tensor | None]]:
+    """Gradients of one more forward per argument, which changes before the backward, and of one whose outputs do.
 
-    Raises what the last one raised, if all refused.
+    A backward that raises has noticed, which is as good as a right one: that is how autograd tells.
     """
-    found: list[Sequence[torch.Tensor | None]] = []
-    refused: Exception | None = None
     for changed in [*filter(_changeable, arguments), None]:
         objects = again(arguments)
         tensors = [each for each in objects if _changeable(each)] if changed is None else [changed]
-        try:
+        with contextlib.suppress(Exception):
             _change(tensors)
             try:
-                found.append(product(objects))
+                found = product(objects)
             finally:
                 _change(tensors)
-        except Exception as error:  # that is how autograd tells what it needs to see unchanged
-            refused = error
-    if refused is not None and not found:
-        raise refused
-    return [functools.reduce(_with_difference, each) for each in zip(*found, strict=True)]
+            yield found
 
 
-def _with_difference(a: torch.Tensor | None, b: torch.Tensor | None) -> torch.Tensor | None:
-    """a if the two are equal; else what is as wrong as their difference."""
-    if a is None or b is None:
+def _farther(first: torch.Tensor | None, found: torch.Tensor | None, other: torch.Tensor | None) -> torch.Tensor | None:
+    """Element by element what is farther from the first: all are alike where nothing went wrong. Nothing stays that."""
+    if first is None or found is None or other is None:
         return None
-    return torch.where((a == b) | (a.isnan() & b.isnan()), a, a + (a - b))
+    farther = ~((other - first).abs() <= (found - first).abs()) & ~found.isnan()
+    return torch.where(farther, other, found)
 
 
 def _half_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

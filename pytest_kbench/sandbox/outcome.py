@@ -194,7 +194,6 @@ class Gradients:
     """What a backward left: per name in `names` a claim and a private copy (see `Returned`); nothing for the rest.
 
     `extra` counts objects beyond those due, `rewritten` says that the forward's outputs are not what they were.
-    `refused` is what was raised, where that is an answer too.
     """
 
     names: tuple[str, ...] = ()
@@ -202,4 +201,3 @@ class Gradients:
     values: tuple[torch.Tensor | None, ...] = ()
     extra: int = 0
     rewritten: bool = False
-    refused: str | None = None
