@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .modes import Double, accumulator, name_of
 
+_REDUCED: Final = ("AmaxBackward0", "AminBackward0")  # whose comparison with the extreme is no mask of the reference's
 _NOISE: Final = 8.0  # units of the accumulator, of the largest value, that a sum may be off by
 
 
@@ -47,8 +48,9 @@ class Contested(Double):
             return self._through_sign(args[0], args[1], args[2])
         if name == "max_pool2d_with_indices_backward" and self._maxima:
             return self._through_maximum(args[0], args[1], *args[2:7])
-        reduced = self._reduced.get(args[1].data_ptr()) if name == "eq" and isinstance(args[1], Tensor) else None
-        if reduced is not None and self._maxima:
+        node = torch._C._current_autograd_node() if name == "eq" and self._maxima else None
+        reduced = self._reduced.get(args[1].data_ptr()) if node is not None and node.name() in _REDUCED else None
+        if reduced is not None:
             return self._chosen(args[0], args[1], reduced[1])
         before = args[0].clone() if name == "relu" else None
         result = func(*args, **kwargs)
