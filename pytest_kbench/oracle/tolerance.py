@@ -172,8 +172,9 @@ def bound(
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
         made = Bound(_fixed(magnitude, tolerance.fixed), None)
         reach = reach if bool(eager.isfinite().all()) else math.nan
-    parts = float(_parts(golden, shaken, eager.dtype, start).amax())
-    if max(reach, parts) * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
+    if start is not None and eager.dtype == torch.float16:
+        reach = max(reach, float(_parts(golden, shaken).amax()))
+    if reach * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
         made = _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast, start)
     return made if contested is None else _moving(made, contested)
 
@@ -198,12 +199,10 @@ def _room(dtype: torch.dtype, terms: int | None) -> float:
     return _PARTS if dtype == torch.float16 and terms != 1 else 1.0
 
 
-def _parts(golden: Tensor, shaken: Tensor | None, dtype: torch.dtype, start: float | None) -> Tensor:
-    """How large what is summed may be: as the result, or for a gradient in float16 as what moves it by a unit."""
+def _parts(golden: Tensor, shaken: Tensor | None) -> Tensor:
+    """How large what is summed in float16 may be: as the result, or as what moves it by a unit of the accumulator."""
     size = golden.abs()
-    if start is None or dtype != torch.float16 or shaken is None:
-        return size
-    return size.add_((golden - shaken).abs_(), alpha=1.0 / torch.finfo(accumulator(dtype)).eps)
+    return size if shaken is None else size.add_((golden - shaken).abs_(), alpha=1.0 / torch.finfo(torch.float32).eps)
 
 
 def _three_way(
@@ -227,9 +226,8 @@ def _three_way(
     # Below the smallest normal number an honest float32 kernel may flush to zero; float16 has no numbers to waste.
     smallest = float(info.smallest_normal if info.smallest_normal < 1e-30 else info.smallest_normal * unit)
     if start is not None:
-        smallest = max(_SUMMED, terms / 2 if unit != inner else 0.0) * smallest + _EXACT * max(
-            start, float(golden.abs().amax())
-        )
+        parts = terms / 2 if unit != inner else 0.0  # as many may be rounded, or to zero
+        smallest = max(_SUMMED, parts) * smallest + _EXACT * max(start, float(golden.abs().amax()))
     drift = min(_DRIFT[0] * (terms - 1), _DRIFT[1]) * inner
 
     magnitude = golden.abs()
@@ -361,8 +359,8 @@ def _with_patterns(
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     crowded = torch.zeros_like(golden_finite)
     if (room := _room(eager.dtype, terms)) > 1.0:
-        parts = _parts(centre, shaken, eager.dtype, start)
-        crowded = _spread(_pool(parts, luck=0.0), torch.zeros_like(centre)) * room > limit
+        size = centre.abs() if start is None else _parts(centre, shaken)
+        crowded = _spread(_pool(size, luck=0.0), torch.zeros_like(centre)) * room > limit
     infinity = torch.where(golden > 0, POSITIVE, NEGATIVE).to(torch.uint8)
     none = torch.zeros_like(golden_kind)
     # Halfway to the next number that does not exist is where rounding goes to infinity.
