@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, TaskError, Tensor
+from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, TaskError, Tensor, integers
 from pytest_kbench.case import Call, Case, CaseError
 from pytest_kbench.checks import grad
 from pytest_kbench.oracle.coverage import gradients
@@ -26,6 +26,10 @@ CASE = "dims(rows=3,columns=5) dtype(float32) grad(x,weight) seed(7)"
 def scaled(x, weight, shift):
     y = x * weight
     return y if shift is None else y + shift
+
+
+def labelled(x, labels):
+    return x * 2
 
 
 def task(**changes) -> Task:
@@ -105,6 +109,23 @@ def test_a_case_says_whose_gradients_are_asked_for_and_how():
 def test_a_case_that_says_nonsense_of_gradients_is_refused(text, said):
     with pytest.raises(CaseError, match=r".*" + said.replace("(", r"\(").replace(")", r"\)")):
         Call.parse(text)
+
+
+def test_a_second_derivative_is_said_to_be_out_of_scope():
+    with pytest.raises(CaseError, match="second derivatives are not graded"):
+        Call.parse("dims(rows=3,columns=5) grad(x,x)")
+
+
+def test_a_reference_may_compare_with_its_own_maximum_where_ties_are_free():
+    def masked(x):
+        return torch.where(x.amax(1, keepdim=True) == x, x, 0.0)
+
+    declared = Task(
+        masked, args=[Tensor("x", "rows columns")], shapes={"a": {"rows": 3, "columns": 5}}, grad=["x"], ties="mask"
+    )
+    call = Call.parse("dims(rows=3,columns=5) grad(x) seed(7)")
+    truth = answer(declared, call, ask(declared, call), Tolerance())
+    assert truth.golden[1].count_nonzero() == 3
 
 
 def test_gradients_are_asked_for_together_alone_and_all_but_one():
@@ -254,6 +275,13 @@ def test_equal_maxima_of_a_row_share_their_gradient():
     assert contested(lambda each: each.amax(1), x).tolist() == [[True, False, True], [False, False, False]]
 
 
+def test_any_of_many_equal_maxima_may_have_all_of_the_gradient():
+    x = torch.ones(1, 40, dtype=torch.float64, requires_grad=True)
+    with Contested(torch.float32, random.Random(0), maxima=True):
+        x.amax(1).sum().backward()
+    assert bool(((x.grad - 1 / 40).abs() > 0.5).all())
+
+
 def test_what_a_relu_gets_may_be_off_by_rounding_where_it_was_computed():
     moved = contested(lambda each: torch.relu(each * 0.1 + 1e-9), torch.tensor([0.0, 1.0, -1.0]))
     assert moved.tolist() == [True, False, False]
@@ -267,6 +295,31 @@ def test_without_maxima_a_tie_is_decided_as_the_reference_decides_it():
         plain = torch.ones(1, 1, 2, 2, dtype=torch.float64, requires_grad=True)
         F.max_pool2d(plain, 2).sum().backward()
     assert torch.equal(x.grad, plain.grad)
+
+
+def test_a_reference_is_differentiated_by_all_that_has_a_gradient_whatever_is_asked_for():
+    """torch's group norm ends the process where its weight alone is asked for, and its input is channels_last."""
+    asked = []
+
+    class Seen(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):
+            asked.append(ctx.needs_input_grad)
+            ctx.save_for_backward(x, weight)
+            return x * weight
+
+        @staticmethod
+        def backward(ctx, cotangent):
+            x, weight = ctx.saved_tensors
+            return cotangent * weight, (cotangent * x).sum(0)
+
+    def seen(x, weight, shift):
+        return Seen.apply(x, weight)
+
+    declared = Task(seen, args=task().args, shapes=task().shapes, grad=["x", "weight"])
+    question = ask(declared, Call.parse("dims(rows=3,columns=5) grad(weight) seed(7)"))
+    assert len(question.eager.outputs) == 2
+    assert asked[-1] == (True, True)
 
 
 # Verdicts.
@@ -338,6 +391,37 @@ def test_a_backward_of_its_own_keeps_the_contract(graded, before, given, reason,
     verdict = graded(OWN.format(before, given))
     assert verdict.reason is reason, verdict.message
     assert said in verdict.message
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["x.flatten()[0].sign()", "x.square().mean()", "(labels * torch.arange(len(labels))).sum()"],
+    ids=["sign", "even in all inputs", "integers"],
+)
+def test_what_the_last_forward_left_is_told_from_what_this_one_did(graded, state):
+    source = f"""
+    left = []
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, labels):
+            left[:] = [1.0 + {state}, x, labels]
+            ctx.factor = left[0]
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, cotangent):
+            return (cotangent * 2 * (1.0 + (left[0] - ctx.factor))).to(cotangent.dtype), None
+
+    def labelled(x, labels):
+        return Scaled.apply(x, labels)
+    """
+    args = [Tensor("x", "rows columns"), Tensor("labels", "rows", dtype="int64", values=integers(0, "columns"))]
+    declared = Task(labelled, args=args, shapes={"odd": {"rows": 8, "columns": 5}}, grad=["x"])
+    case = "dims(rows=8,columns=5) dtype(float32) values(x=constant) grad(x) backward(twice) seed(9)"
+    assert graded(source, declared=declared, case=case).outcome == "failed"
+    right = source.replace("left[0] - ctx.factor", "ctx.factor - ctx.factor")
+    assert graded(right, declared=declared, case=case).outcome == "passed"
 
 
 def test_gradients_that_accumulate_into_one_buffer_are_wrong_the_second_time(graded):
