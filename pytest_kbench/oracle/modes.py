@@ -119,7 +119,8 @@ class Shaking(Double):
 
     An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
     is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
-    dtype; the unit is its accumulator's. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
+    dtype; the unit is its accumulator's. What is about to become subnormal becomes zero: hardware and exponentials may
+    make it so, and a large factor may come after it. The method is random rounding (Parker's Monte Carlo arithmetic) at the level
     of operations; those that only select or move values stay exact, so that masks such as x == max(x) still hold.
 
     Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
@@ -133,6 +134,7 @@ class Shaking(Double):
         self._arrived = tuple(arrived)
         self._expected: Iterator[Tensor] = iter(())
         self._unit = torch.finfo(accumulator(dtype)).eps if unit is None else unit
+        self._least = 2.0 * torch.finfo(accumulator(dtype)).smallest_normal
         self._chance = chance
         self.sums = False
         self.kinks = False
@@ -156,6 +158,7 @@ class Shaking(Double):
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
                 nudge(each, self._unit, self._chance)
+                torch.hardshrink(each, self._least, out=each)
         self._cancelled(name, args, result)
         return result
 

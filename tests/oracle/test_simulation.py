@@ -675,6 +675,21 @@ def test_shaken_arithmetic_moves_what_is_rounded_and_nothing_else():
         assert bool((apart > 0).any())
 
 
+def test_an_exponential_that_underflows_may_be_zero_whatever_it_is_multiplied_by():
+    x, weight = torch.tensor([[0.0, -87.5, -1.0, -92.0]]), torch.tensor([[1.0], [1e5], [-1.0], [1e5]])
+
+    def reference(x, weight):
+        return (x.exp() * weight.t()).flatten()
+
+    golden = reference(x.double(), weight.double())
+    with Shaking(torch.float32, random.Random(0)):
+        shaken = reference(x.double(), weight.double())
+    allowed = bound(golden, reference(x, weight), shaken, Tolerance(), terms=1)
+    flushed = torch.where(x < -87.3, 0.0, x.exp()).mul(weight.t()).flatten()
+    assert compare(flushed, golden, allowed, output=0).ok
+    assert not compare(torch.zeros_like(flushed), golden, allowed, output=0).ok
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("dtype", DTYPES)
