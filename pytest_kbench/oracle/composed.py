@@ -18,6 +18,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 
+_AFFORDABLE: Final = 0.25  # by which a logarithm of weights may be off
+
+
 class Composed(TorchFunctionMode):
     """Run a reference under this: what it calls by one name is made of simple operators, where there is a formula."""
 
@@ -40,12 +43,15 @@ def _takes(formula: Callable[..., Tensor | None], args: Sequence[Any], kwargs: M
 
 
 class _Softmax(torch.autograd.Function):
-    """Softmax whose backward keeps a logarithm per row instead of all weights (Dao et al., 2022)."""
+    """Softmax whose backward keeps a logarithm per row instead of all weights (Dao et al., 2022).
+
+    Not where no kernel can afford it: where rounding that logarithm would change the weights by a quarter.
+    """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, dim: int) -> Tensor:
         logarithm, index = _logarithm(x, dim)
-        y = (x - logarithm).exp()
+        y = _weights(x, logarithm, dim)
         ctx.dim = dim
         ctx.save_for_backward(x, y / y.sum(dim, keepdim=True), logarithm, index)
         return y
@@ -55,8 +61,14 @@ class _Softmax(torch.autograd.Function):
         x, y, logarithm, index = ctx.saved_tensors
         products = gradients[0] * y
         total = products.sum(ctx.dim, keepdim=True)
-        parts = (x - logarithm).exp() * (gradients[0] - total)
+        parts = _weights(x, logarithm, ctx.dim) * (gradients[0] - total)
         return _with_the_rest(parts, index, ctx.dim, total, products), None
+
+
+def _weights(x: Tensor, logarithm: Tensor, dim: int) -> Tensor:
+    exact = (x - x.amax(dim, keepdim=True)).exp()
+    coarse = _unit_of(logarithm) > _AFFORDABLE
+    return torch.where(coarse, exact / exact.sum(dim, keepdim=True), (x - logarithm).exp())
 
 
 class _LogSoftmax(torch.autograd.Function):

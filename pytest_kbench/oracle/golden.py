@@ -192,11 +192,11 @@ def _eager_as_they_lie(
 
 
 def _farthest(exact: torch.Tensor, draws: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Golden plus, element by element, the largest distance that any draw has from it."""
+    """Golden plus, element by element, the largest distance that any draw has from it; NaN where none has one."""
     if not exact.is_floating_point():
         return exact
     distances = [(each - exact).abs_() for each in draws]
-    return exact + functools.reduce(torch.maximum, distances)
+    return exact + functools.reduce(torch.fmax, distances)
 
 
 def _terms(arguments: Arguments, output: torch.Tensor) -> int:

@@ -13,7 +13,7 @@ from pytest_kbench import Task, Tensor
 from pytest_kbench.case import Call
 from pytest_kbench.oracle import inputs
 from pytest_kbench.oracle.composed import Composed
-from pytest_kbench.oracle.golden import golden, rounded, vector_jacobian
+from pytest_kbench.oracle.golden import _farthest, golden, rounded, vector_jacobian
 from pytest_kbench.oracle.inputs import PLANNED
 from pytest_kbench.oracle.modes import Double, Shaking
 from pytest_kbench.oracle.tolerance import ANYTHING, FINITE, POSITIVE, Tolerance, bound
@@ -124,6 +124,21 @@ def test_a_bias_that_cancels_a_product_leaves_what_the_product_rounds(layer):
     with Shaking(torch.float32, random.Random(0)):
         left = layer(torch.ones(2).double())
     assert float(left.abs().min()) > torch.finfo(torch.float32).eps / 4
+
+
+def test_weights_do_not_come_from_a_logarithm_that_rounding_makes_useless():
+    x = torch.randn(40, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for size in (1e4, 1e9):
+        with Shaking(torch.float32, random.Random(0)), Composed():
+            sums = (x + size).softmax(-1).sum(-1)
+        assert float((sums - 1).abs().max()) < 0.05
+
+
+def test_a_draw_that_overflows_hides_no_other():
+    exact = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+    draws = [exact + 0.5, torch.tensor([torch.nan, 2.0, torch.nan], dtype=torch.float64)]
+    assert _farthest(exact, draws).tolist() == [1.5, 2.5, 3.5]
+    assert _farthest(exact, draws[1:]).isnan().tolist() == [True, False, True]
 
 
 def test_a_row_sum_from_elsewhere_differs_by_what_the_gradient_lost():
