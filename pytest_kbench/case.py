@@ -157,7 +157,9 @@ def _parts(text: str) -> dict[str, str]:
             raise CaseError(f"{name}(...): choose from {', '.join(PARTS)}")
         if name in parts:
             raise CaseError(f"{name}(...) is given twice")
-        parts[name] = content[:-1]
+        parts[name] = content[:-1].strip()
+        if not parts[name] and name != "dims":
+            raise CaseError(f"{name}() is empty: leave it out, or write {name}(...) with something in it")
     if "dims" not in parts:
         raise CaseError(f"{text!r} is no case, which looks like {EXAMPLE}")
     return parts

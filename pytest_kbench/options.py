@@ -194,7 +194,7 @@ def _switch(text: str) -> bool:
 
 
 def _share(text: str) -> float:
-    if not re.fullmatch(r"[0-9]*\.?[0-9]+", text) or float(text) > 1:
+    if not re.fullmatch(r"[0-9]*\.?[0-9]+(e-?[0-9]{1,3})?", text) or float(text) > 1:
         raise ValueError("a number from 0 to 1 is needed")
     return float(text)
 

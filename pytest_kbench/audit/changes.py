@@ -69,6 +69,7 @@ def variants(node: fx.Node, *, nan: bool) -> Iterator[Variant]:
         f"bfloat16({name_of(node.target)}(...))",
         _rounded,
         VALUES.format("digits beyond bfloat16's eight bits decide, and keep tolerance= below them"),
+        coarse=True,
     )
 
 
@@ -191,6 +192,7 @@ def _tails(node: fx.Node) -> Iterator[Variant]:
             call(node, f"{op}[float16]"),
             _halved_sum,
             SHAPES.format("sums are long enough, and keep tolerance= below the precision of float16"),
+            coarse=True,
         )
 
 
@@ -265,8 +267,8 @@ def _products(node: fx.Node) -> Iterator[Variant]:
     if op != "mv":
         square = SHAPES.format("the second operand is square")
         yield Variant("second operand transposed", call(node, op, {1: "b.T"}), transposed, square)
-    yield Variant("accumulated in float16", call(node, f"{op}[float16]"), halved, precise)
-    yield Variant("operands in bfloat16", call(node, f"{op}[bfloat16]"), coarse, precise)
+    yield Variant("accumulated in float16", call(node, f"{op}[float16]"), halved, precise, coarse=True)
+    yield Variant("operands in bfloat16", call(node, f"{op}[bfloat16]"), coarse, precise, coarse=True)
 
 
 def _indices(node: fx.Node) -> Iterator[Variant]:

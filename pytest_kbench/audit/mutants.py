@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from torch import Tensor
 
 from ..oracle.compare import compare
+from ..oracle.truth import HALF
 from ..task import Task
 from .changes import applied, variants
 from .decompose import fused
@@ -100,6 +101,8 @@ class Mutants:
         def mutated(asked: Asked) -> Answer:
             plain = self._run_plain(asked, site.level)
             if plain is None or plain.structure != site.structure:
+                raise NotHere
+            if variant.coarse and asked.call.dtype in HALF:
                 raise NotHere
             try:
                 outputs = run(self._task, asked.question, site.level, site.position, change).outputs

@@ -20,12 +20,16 @@ STATES = "Give the parameter an initial state for which {}"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A wrong operator: its name, the expression that stands in its place, what it gives, and how to notice it."""
+    """A wrong operator: its name, the expression that stands in its place, what it gives, and how to notice it.
+
+    `coarse` is one that is wrong by a rounding to a half type, which honest kernels of half types may make.
+    """
 
     name: str
     after: str
     change: Change
     fix: str
+    coarse: bool = False
 
 
 def whole_tiles(size: int) -> int:

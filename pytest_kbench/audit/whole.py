@@ -12,6 +12,7 @@ from torch import Tensor
 from ..argument import Param, Scalar
 from ..expression import Expression, ExpressionError, shape
 from ..oracle.inputs import Placed, laid_out
+from ..oracle.precision import TF32_BITS, rounded
 from ..task import Task
 from .kernel import Answer, Asked, NotHere, Run, Wrong, stateless
 from .rerun import rerun
@@ -83,6 +84,13 @@ def whole_mutants(task: Task) -> Iterator[Wrong]:
         stateless(_narrow_outputs),
         written.format("outputs have more than 65,536 elements"),
     )
+    if task.precision == "strict":
+        yield _wrong(
+            "outputs rounded to TF32",
+            f"output has {TF32_BITS} bits of mantissa",
+            stateless(_coarse_outputs),
+            "Keep tolerance= below 2**-12: no float32 kernel needs so much, and half of a kernel's digits go unseen",
+        )
     yield _wrong("first shape for all", "only what the first call's shape covers is written", _first_shape, CALLS)
     yield _wrong(
         "cached by shape",
@@ -181,6 +189,15 @@ def _narrow_outputs(asked: Asked) -> Answer:
     for each in flat:
         each.view(-1)[NARROW:] = 0
     return flat
+
+
+def _coarse_outputs(asked: Asked) -> Answer:
+    """Float32 outputs as a tensor core would read them."""
+    if asked.call.dtype != "float32" or not any(each.is_floating_point() for each in asked.right):
+        raise NotHere
+    return [
+        rounded(each.double(), TF32_BITS).to(each.dtype) if each.is_floating_point() else each for each in asked.right
+    ]
 
 
 def _zeroed(values: Tensor, where: tuple[object, ...]) -> Tensor:

@@ -97,7 +97,7 @@ def convolution(node: fx.Node) -> Iterator[Variant]:
     yield Variant("border repeated", call(node, op, {4: "replicate"}), repeated_border, border)
     yield Variant("stride of 1", call(node, op, {3: "[1, 1]"}), dense_steps, SHAPES.format("the stride is more than 1"))
     precise = SHAPES.format("sums are short, and keep tolerance= and precision= below that of half types")
-    yield Variant("accumulated in float16", call(node, f"{op}[float16]"), halved, precise)
+    yield Variant("accumulated in float16", call(node, f"{op}[float16]"), halved, precise, coarse=True)
 
 
 def convolution_backward(node: fx.Node) -> Iterator[Variant]:

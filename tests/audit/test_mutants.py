@@ -83,6 +83,20 @@ def test_a_mutant_of_the_graph_is_a_diff_of_two_lines(of_softmax):
     assert tried.what == "- exp = exp(sub)\n+ exp = exp2(sub)"
 
 
+def test_what_rounds_as_a_half_type_does_is_no_mutant_of_one():
+    coarse = {"rounded to bfloat16", "accumulated in float16", "outputs rounded to TF32"}
+    for dtypes, names in ((["bfloat16"], set()), (["float32", "bfloat16"], coarse)):
+        found = audit(replace(SOFTMAX, dtypes=dtypes), SETTINGS)
+        assert {name for name in coarse if any(each.name.endswith(name) for each in found.tried)} == names
+        assert found.problems(0.95) == ()
+
+
+def test_a_tolerance_that_hides_half_of_all_digits_is_noticed():
+    found = audit(replace(SOFTMAX, tolerance=1e-3), SETTINGS)
+    (survivor,) = (each for each in found.survivors if each.name == "outputs rounded to TF32")
+    assert survivor.fix.startswith("Keep tolerance= below 2**-12")
+
+
 def test_the_same_seed_gives_the_same_audit(of_softmax):
     again = audit(SOFTMAX, SETTINGS)
     assert replace(again, seconds=0.0) == replace(of_softmax, seconds=0.0)

@@ -107,9 +107,10 @@ def test_a_score_below_the_least_one_fails(project):
     options = "kbench_examples = 10\nkbench_audit = true\nkbench_min_mutation_score = 0.97\n"
     project.pytester.makeini(f"[pytest]\n{options}")
     assert project.grade("-k", "audit", "--kbench-seed=5eed").ret == 1
+    assert project.grade("-k", "audit", "--kbench-seed=5eed", "--kbench-min-mutation-score=9.5e-1").ret == 0
 
 
-@pytest.mark.parametrize("value", ["2", "-1", "half", "nan", ""])
+@pytest.mark.parametrize("value", ["2", "-1", "half", "nan", "1e1", ""])
 def test_a_score_that_is_none_is_wrong_usage(project, value):
     result = project.grade("--kbench-audit", f"--kbench-min-mutation-score={value}")
     assert result.ret == 4
