@@ -151,6 +151,47 @@ def total(x):
     assert graded(grader, tmp_path, memory, task(deterministic=True)).reason == Reason.NONDETERMINISTIC
 
 
+# Gradients.
+
+LEANING = """
+import torch
+
+_calls = []
+
+
+class Total(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.size = x.shape
+        return x.sum(1)
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        _calls.append(1)
+        return (cotangent.unsqueeze(1) * (1.0 + 1e-7 * (len(_calls) // 2 % 2))).expand(ctx.size)
+
+
+def total(x):
+    return Total.apply(x)
+"""
+
+
+def test_gradients_that_differ_between_repeats_are_told(grader, tmp_path):
+    declared = task(grad=["x"], deterministic=True)
+    assert [each.id for each in cases(declared, Settings())] == ["f32", "f32:grad"]
+    forward, backward = graded(grader, tmp_path, LEANING, declared).records
+    assert forward.status == "passed"
+    assert (backward.status, backward.reason) == ("failed", Reason.NONDETERMINISTIC)
+    assert graded(grader, tmp_path, STEADY, declared).outcome == "passed"
+
+
+def test_a_forward_alone_is_not_asked_for_gradients_again_and_again(grader, tmp_path):
+    alone = STEADY.replace("x.sum(1)", "x.detach().sum(1)")
+    forward, backward = graded(grader, tmp_path, alone, task(grad=["x"])).records
+    assert (forward.status, backward.status) == ("passed", "skipped")
+    assert backward.message.startswith("a forward alone: ")
+
+
 # Numbers of threads.
 
 

@@ -67,6 +67,16 @@ def test_a_read_past_the_end_of_an_input_is_found_where_it_happens(grader: Grade
         assert record.case == str(case)
 
 
+def test_a_backward_that_reads_past_the_end_of_its_cotangent_is_found(grader: Grader) -> None:
+    path = SANITIZED / "backward_reads_past_the_end.cpp"
+    forward, backward = graded(grader, path, "address", ODD, Case.parse(f"{ODD} grad(x)"))
+    assert forward.status == "passed"
+    assert (backward.status, backward.reason) == ("failed", Reason.SANITIZER)
+    assert "read of size 4 at backward_reads_past_the_end.cpp:" in backward.message
+    (alone,) = graded(grader, SANITIZED / "reads_past_the_end.cpp", "address", Case.parse(f"{ODD} grad(x)"))
+    assert (alone.status, alone.facts) == ("skipped", {"refuses": "gradients"})
+
+
 def test_other_checks_do_not_see_it(grader: Grader) -> None:
     verdict = grader.grade(TASK, SANITIZED / "reads_past_the_end.cpp", checks=["correct"], cases=[ODD])
     assert verdict.outcome == "passed"
@@ -160,7 +170,7 @@ def test_addresses_get_small_shapes_in_layouts_and_threads_large_ones() -> None:
     planned = cases(task, Settings(sanitize=("address", "thread")))
     names = [each.id for each in planned]
     assert len(set(names)) == len(names)
-    assert {"address:odd:f32", "address:odd:bf16:offset", "address:tall:f16:sliced", "thread:laptop:f32"} < set(names)
+    assert {"address:odd:f32", "address:odd:f32:grad", "address:odd:bf16:offset", "address:tall:f16:sliced", "thread:laptop:f32"} < set(names)
     for each in planned:
         (call,) = each.case.calls
         assert sizes[call.dims] <= (SMALL if each.id.startswith("address:") else LARGEST)

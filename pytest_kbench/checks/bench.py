@@ -371,6 +371,11 @@ class Bench:
             self.release()
         return self._gradients
 
+    @property
+    def forward_alone(self) -> bool:
+        """Whether the candidate can be called, and gives no gradients."""
+        return not isinstance(self.child(), Failure) and not self.gives_gradients
+
     def _goes_through(self, call: Call) -> bool:
         returned = self.call(call, hold=0).returned
         return not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)

@@ -19,11 +19,11 @@ from ..oracle.golden import ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question
-from ..record import Comparison, Reason, Record, Status
+from ..record import GRADIENTS, Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, Gradients, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-from .gradients import NOTHING
+from .gradients import HOW, NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,13 @@ def recorded(bench: Bench, named: NamedCase, check: CheckName, stages: Stages, f
         return record
     told = replace(record, status=found.status, reason=found.reason, message=found.message, facts=found.facts)
     return told if found.case is None else replace(told, case=str(found.case))
+
+
+def without_gradients(bench: Bench, named: NamedCase, check: CheckName) -> Record:
+    """The record of a case with a backward, for a candidate that gives no gradients at all."""
+    record = Record(bench.task.name, bench.candidate.name, check, "skipped", case=str(named.case) or None)
+    text = f"a forward alone: {HOW}"
+    return replace(record, reason=Reason.UNSUPPORTED, message=text, facts={"refuses": GRADIENTS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +127,7 @@ def _judge(task: Task, answer: Answer, returned: Returned, known: Right | None =
     actual = outputs_of(task, returned)
     if known is not None and returned.gradients is None and all(map(same_bits, actual, known[0])):
         return known[1]
-    actual += _gradients_of(answer, returned)
+    actual += gradients_of(answer, returned)
     judged = zip(actual, truth.golden[: len(actual)], truth.bounds[: len(actual)], strict=True)
     comparisons = [compare(each, golden, allowed, output=index) for index, (each, golden, allowed) in enumerate(judged)]
     eager = eager[: len(actual)]
@@ -135,7 +142,7 @@ def _judge(task: Task, answer: Answer, returned: Returned, known: Right | None =
     return Finding(reason, f"{text}\n{_inputs(answer)}", comparisons=tuple(comparisons))
 
 
-def _gradients_of(answer: Answer, returned: Returned) -> list[torch.Tensor]:
+def gradients_of(answer: Answer, returned: Returned) -> list[torch.Tensor]:
     """The gradients to be judged; where none is needed, and none came, zeros."""
     given = returned.gradients
     if given is None:

@@ -17,8 +17,9 @@ from ..record import GRADIENTS, Reason, Record
 from ..sandbox.host import Failure
 from ..task import Task
 from .bench import Bench
-from .examine import examine
+from .examine import examine, without_gradients
 from .fuzz import searched
+from .gradients import HOW
 
 SEARCH = NamedCase("fuzz", Case(()))  # stands for all that will be drawn
 
@@ -36,19 +37,11 @@ def check(bench: Bench, named: NamedCase) -> Record:
     if not task.grad:
         text = f"{task.name} declares no grad=[...]"
         return Record(task.name, bench.candidate.name, "grad", "failed", Reason.CASE, f"case: {text}", str(named.case))
-    child = bench.child()
-    if isinstance(child, Failure) or bench.gives_gradients:
-        return examine(bench, asked, "grad") if calls or isinstance(child, Failure) else searched(bench, "grad")
-    return _without(bench, asked)
-
-
-def _without(bench: Bench, named: NamedCase) -> Record:
-    """The record of a candidate that gives no gradients at all."""
-    made = Record(bench.task.name, bench.candidate.name, "grad", "skipped", case=str(named.case) or None)
-    how = "write backward(cotangents..., arguments..., outputs...), or let autograd see what the forward does"
-    if GRADIENTS in bench.task.require:
-        text = f"{GRADIENTS} are required by the task: {how}"
-        return replace(
-            made, status="failed", reason=Reason.NO_GRADIENT, message=explain_failure(Reason.NO_GRADIENT, text)
-        )
-    return replace(made, reason=Reason.UNSUPPORTED, message=f"a forward alone: {how}", facts={"refuses": GRADIENTS})
+    if not bench.forward_alone:
+        return examine(bench, asked, "grad") if calls or isinstance(bench.child(), Failure) else searched(bench, "grad")
+    if GRADIENTS not in task.require:
+        return without_gradients(bench, asked, "grad")
+    text = explain_failure(Reason.NO_GRADIENT, f"{GRADIENTS} are required by the task: {HOW}")
+    return replace(
+        without_gradients(bench, asked, "grad"), status="failed", reason=Reason.NO_GRADIENT, message=text, facts={}
+    )

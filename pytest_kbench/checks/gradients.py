@@ -15,6 +15,7 @@ from ..oracle.truth import Question
 from ..sandbox.host import Failure, Gradients, OutputSpec, Returned, TensorArgument
 from ..task import Task
 
+HOW = "write backward(cotangents..., arguments..., outputs...), or let autograd see what the forward does"
 NOTHING = "NoneType"  # the kind of a claim of no gradient
 
 IN_BACKWARD = "in the backward: "  # how the message of a failure there begins

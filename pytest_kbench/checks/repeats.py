@@ -21,7 +21,7 @@ from ..record import Reason, Record
 from ..sandbox.host import Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-from .examine import Finding, Judged, Passed, outputs_of, recorded, run
+from .examine import Finding, Judged, Passed, gradients_of, outputs_of, recorded, run
 
 REPEATS = 6  # of a call, with another in between: enough that most races and atomics show
 ALONE = 2  # with one thread, where only threads of a candidate's own can race
@@ -162,7 +162,7 @@ def _groups(task: Task, answers: Sequence[Answer], times: int) -> list[list[Outp
 
 def _outputs(task: Task, answer: Answer) -> Outputs:
     assert isinstance(answer.returned, Returned)
-    return outputs_of(task, answer.returned)
+    return [*outputs_of(task, answer.returned), *gradients_of(answer, answer.returned)]
 
 
 def difference(groups: Iterable[Sequence[Outputs]]) -> str | None:

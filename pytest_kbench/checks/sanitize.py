@@ -20,7 +20,7 @@ from ..sandbox.host import Failure
 from ..sandbox.sanitizer import UNBORNE
 from ..task import Task
 from .bench import Bench
-from .examine import examine
+from .examine import examine, without_gradients
 
 SMALL: Final = 1 << 16  # elements of a call's arguments
 LARGEST: Final = 1 << 20  # the same where threads shall have something to do
@@ -30,7 +30,7 @@ LARGER: Final = 8  # times as much memory
 
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
-    """Per sanitizer, shape and dtype a plain call; for addresses also in layouts that are not dense."""
+    """Per sanitizer, shape and dtype a plain call, and one with a backward; for addresses forwards of other layouts."""
     return tuple(
         NamedCase(f"{sanitizer}:{name}", Case((replace(call, seed=derive(settings.seed, task.name, sanitizer, name)),)))
         for sanitizer in settings.sanitize
@@ -43,18 +43,22 @@ def check(bench: Bench, named: NamedCase) -> Record:
     asked = [each for each in SANITIZERS if named.id.startswith(f"{each}:")] or bench.settings.sanitize
     if not asked:
         return _not_checked(bench, named, "no sanitizer is asked for.")
+    if any(call.grad for call in named.case.calls) and bench.forward_alone:
+        return without_gradients(bench, named, "sanitize")
     records = [_under(sanitizer, bench, named) for sanitizer in asked]
     return min(records, key=lambda record: ("failed", "passed", "skipped").index(record.status))
 
 
 def _calls(task: Task, settings: Settings, sanitizer: Sanitizer) -> Iterator[tuple[str, Call]]:
     """The id and the call of each case."""
-    plain = [call for named in repeats(task, settings.device, settings.seed) for call in named.case.calls]
+    given = task, settings.device, settings.seed
+    named = (*repeats(*given), *(repeats(*given, task.grad) if task.grad else ()))
+    plain = [call for each in named for call in each.case.calls]
     for shape in _shapes(task, settings.device, sanitizer):
         for call in (replace(each, dims=tuple(task.shapes[shape].items())) for each in plain):
-            name = f"{shape}:{DTYPE_NAMES[call.dtype]}"
+            name = ":".join([shape, DTYPE_NAMES[call.dtype], *(["grad"] if call.grad else [])])
             yield name, call
-            for layout in LAYOUTS if sanitizer == "address" else ():
+            for layout in LAYOUTS if sanitizer == "address" and not call.grad else ():
                 taken = tuple(
                     (each.name, layout)
                     for each in task.tensors

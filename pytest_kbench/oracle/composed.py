@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-
 _AFFORDABLE: Final = 0.25  # by which a logarithm of weights may be off
 
 

@@ -95,16 +95,16 @@ def sequences(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     return tuple(cases)
 
 
-def repeats(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
-    """The cases of the determinism check: per dtype one plain call, of the largest shape that is not enormous."""
+def repeats(task: Task, device: str, seed: int, leaves: Sequence[str] = ()) -> tuple[NamedCase, ...]:
+    """Per dtype one plain call, of the largest shape that is not enormous; with a backward where there are `leaves`."""
     names = _by_size(task, device)
     if not names:
         return ()
     plain = {key: values[0] for key, values in factors(task, device)}
     cases = []
     for dtype in task.dtypes:
-        call = _call(task, {**plain, DTYPE: dtype, SHAPE: _largest(task, names)})
-        name = DTYPE_NAMES[dtype]
+        call = _call(task, {**plain, DTYPE: dtype, SHAPE: _largest(task, names), LEAVES: tuple(leaves)})
+        name = ":".join([DTYPE_NAMES[dtype], *(["grad"] if leaves else [])])
         cases.append(NamedCase(name, Case((replace(call, seed=derive(seed, task.name, "repeats", name)),))))
     return tuple(cases)
 
