@@ -170,7 +170,13 @@ def test_addresses_get_small_shapes_in_layouts_and_threads_large_ones() -> None:
     planned = cases(task, Settings(sanitize=("address", "thread")))
     names = [each.id for each in planned]
     assert len(set(names)) == len(names)
-    assert {"address:odd:f32", "address:odd:f32:grad", "address:odd:bf16:offset", "address:tall:f16:sliced", "thread:laptop:f32"} < set(names)
+    assert {
+        "address:odd:f32",
+        "address:odd:f32:grad",
+        "address:odd:bf16:offset",
+        "address:tall:f16:sliced",
+        "thread:laptop:f32",
+    } < set(names)
     for each in planned:
         (call,) = each.case.calls
         assert sizes[call.dims] <= (SMALL if each.id.startswith("address:") else LARGEST)

@@ -44,13 +44,14 @@ def differentiated(
     `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
     (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
     second one's cotangents are the negatives, and so should its gradients be; those in memory that is used again are
-    not. (Autograd's own accumulation may write to the cotangents.) `"changed"` adds a forward and a backward per
-    argument, which changes in place between the two and back after them, and one whose outputs change.
+    not. (Autograd's own accumulation may write to the cotangents.) The first pass is made once more over the same
+    graph, whose saved tensors must be what they were. `"changed"` adds a forward and a backward per argument, which
+    changes in place between the two and back after them, and one whose outputs change.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
-        again([_other(each) for each in forward.arguments])
-        first = _product(forward.objects, cotangents, leaves)
+        _with_others(forward.arguments, again)
+        first = _over_and_over(forward.objects, cotangents, leaves)
         second = _product(again(forward.arguments), {index: -each for index, each in cotangents.items()}, leaves)
         return [None if a is None or b is None else _half_apart(a, b) for a, b in zip(first, second, strict=True)]
     first = found = _product(forward.objects, cotangents, leaves)
@@ -58,6 +59,30 @@ def differentiated(
         for each in _after_changes(forward.arguments, again, lambda objects: _product(objects, cotangents, leaves)):
             found = [_farther(*three) for three in zip(first, found, each, strict=True)]
     return list(found)
+
+
+def _with_others(arguments: Sequence[object], again: Callable[[Sequence[object]], list[object]]) -> None:
+    """A forward of other values, and of other numbers too where the candidate takes these."""
+    tensors = [_other(each) for each in arguments]
+    numbers = [each / 2 if isinstance(each, float) else each for each in tensors]
+    if any(isinstance(each, float) for each in tensors):
+        with contextlib.suppress(Exception):
+            again(numbers)
+            return
+    again(tensors)
+
+
+def _over_and_over(
+    objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
+) -> Sequence[torch.Tensor | None]:
+    """Gradients of two backwards over one graph, element by element what is farther from the first.
+
+    A second one that raises knows that it cannot be made.
+    """
+    first = _product(objects, cotangents, leaves, keep=True)
+    with contextlib.suppress(Exception):
+        return [_farther(a, a, b) for a, b in zip(first, _product(objects, cotangents, leaves), strict=True)]
+    return first
 
 
 def _after_changes(
@@ -95,11 +120,20 @@ def _half_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _product(
-    objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
+    objects: Sequence[object],
+    cotangents: Mapping[int, torch.Tensor],
+    leaves: Sequence[torch.Tensor],
+    *,
+    keep: bool = False,
 ) -> Sequence[torch.Tensor | None]:
-    """What autograd makes of the cotangents, per leaf; `None` for a leaf that nothing with a graph depends on."""
+    """What autograd makes of the cotangents, per leaf; `None` for a leaf that nothing with a graph depends on.
+
+    The graph is there once more afterwards if it is to be kept.
+    """
     start = _started(objects, cotangents) if leaves else None
-    return [None] * len(leaves) if start is None else torch.autograd.grad(start, leaves, allow_unused=True)
+    if start is None:
+        return [None] * len(leaves)
+    return torch.autograd.grad(start, leaves, allow_unused=True, retain_graph=keep)
 
 
 class _Start(torch.autograd.Function):
