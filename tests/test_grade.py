@@ -154,6 +154,20 @@ def test_inputs_that_do_not_keep_the_declaration_are_the_tasks_fault(grader, can
     assert said in verdict.message
 
 
+def noisy(x):
+    return torch.nn.functional.dropout(x, training=True)
+
+
+def test_a_reference_that_draws_random_numbers_judges_nobody(grader, tmp_path):
+    task = Task(noisy, args=[Tensor("x", "n")], shapes={"empty": {"n": 0}, "odd": {"n": 65}}, grad=["x"])
+    mine = tmp_path / "mine.py"
+    mine.write_text("def noisy(x):\n    return x * 1\n")
+    for checks in (["correct"], ["grad"]):
+        verdict = grader.grade(task, mine, checks=checks)
+        assert (verdict.outcome, verdict.reason) == ("failed", Reason.TASK)
+        assert "noisy gives something else when it is run again on the same inputs" in verdict.message
+
+
 def test_dense_strides_are_asked_for_only_where_they_are_promised(grader, candidate):
     def same(x):
         return x * 1

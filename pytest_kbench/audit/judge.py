@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import hypothesis
-import torch
 from hypothesis import HealthCheck, Phase, Verbosity, given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -17,7 +16,7 @@ from ..case import Call, Case, CaseError
 from ..options import Settings
 from ..oracle.compare import compare
 from ..oracle.coverage import SEEDS, derive, fixed_cases, gradients, sequences
-from ..oracle.golden import ReferenceFailed
+from ..oracle.golden import ReferenceFailed, apart
 from ..oracle.inputs import InputsFailed
 from ..oracle.strategies import cases as drawn
 from ..oracle.strategies import cost
@@ -32,7 +31,6 @@ from .result import Fault, Tried
 
 EXAMPLES = 60  # of those that fuzzing draws, for all; the rest is for those that survive
 LARGE, FEW = 1 << 16, 10  # elements of a case that takes long, and how many such cases are judged
-ROUNDINGS = 16  # units of the largest value by which a result may differ from itself
 SECONDS = 30.0  # of this thread that the judging may take; what it did not come to is told
 
 
@@ -163,20 +161,11 @@ def _copy(task: Task, asked: Sequence[Asked]) -> str | None:
     """Why the reference itself is wrong on one of these calls, or not even the same twice, if it is."""
     for each in asked:
         outputs = rerun(task, each, {})
-        if any(_apart(again, before) for again, before in zip(outputs, each.right, strict=True)):
+        if any(apart(again, before) for again, before in zip(outputs, each.right, strict=True)):
             return f"it gives something else when it is run again; in {each.call}"
         if (wrong := next((found for found in _compared(each, outputs) if not found.ok), None)) is not None:
             return f"{_excess(wrong)}; in {each.call}"
     return None
-
-
-def _apart(a: Tensor, b: Tensor) -> bool:
-    """Whether two results of the same function differ by more than where they lie in memory explains."""
-    if not a.is_floating_point():
-        return not torch.equal(a, b)
-    finite = a.isfinite() & b.isfinite()
-    near = ROUNDINGS * torch.finfo(b.dtype).eps * float(b[finite].abs().max()) if bool(finite.any()) else 0.0
-    return bool(((a - b).abs()[finite] > near).any())
 
 
 def _try(trial: Trial, case: Case, asked: Sequence[Asked]) -> None:

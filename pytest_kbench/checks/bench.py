@@ -274,6 +274,7 @@ class Bench:
     ) -> tuple[Question, Truth, Returned | Failure]:
         with stages.timed("inputs"):
             question = ask(self.task, call)
+            self.truths.insist_on_steadiness(self.task, question)
         pending = self._thread.submit(self._send, self.child(), question, hold)
         try:
             with stages.timed("reference"):

@@ -21,6 +21,7 @@ from .ties import Contested
 
 Started = tuple[tuple[str, ...], tuple[torch.Tensor, ...]]  # names of leaves, cotangents
 
+ROUNDINGS = 16  # units of the largest value by which a result may differ from itself
 SHAKES = 2  # one draw may be small by chance where a single element decides: a row with one large value
 
 
@@ -82,6 +83,26 @@ def eager(task: Task, arguments: Arguments, backward: Backward | None = None) ->
         if isinstance(each, Placed) and not each.in_place and not same_bits(each.values, copies[each.name]):
             raise ReferenceFailed(f'{task.function.__name__} writes {each.name}; declare in_place=["{each.name}"]')
     return outcome
+
+
+def unsteady(task: Task, arguments: Arguments, first: Eager) -> str | None:
+    """What is wrong with a reference that gives something else when it runs again, on the same arguments."""
+    again = eager(task, arguments)
+    if len(again.outputs) == len(first.outputs) and not any(map(apart, again.outputs, first.outputs)):
+        return None
+    return (
+        f"{task.function.__name__} gives something else when it is run again on the same inputs: nothing can be judged "
+        "by it; let it draw no random numbers (no dropout in training mode), and remember nothing"
+    )
+
+
+def apart(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two results of the same function differ by more than where they lie in memory explains."""
+    if a.shape != b.shape or not a.is_floating_point():
+        return not torch.equal(a, b)
+    finite = a.isfinite() & b.isfinite()
+    near = ROUNDINGS * torch.finfo(b.dtype).eps * float(b[finite].abs().max()) if bool(finite.any()) else 0.0
+    return bool(((a - b).abs()[finite] > near).any())
 
 
 def golden(

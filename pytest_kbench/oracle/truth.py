@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -13,7 +13,7 @@ from ..case import Call
 from ..options import Settings
 from ..task import Task
 from .coverage import derive
-from .golden import Backward, Eager, coarser, eager, golden, rounded
+from .golden import Backward, Eager, ReferenceFailed, coarser, eager, golden, rounded, unsteady
 from .inputs import Arguments, Placed, cotangents, draw
 from .precision import allowed
 from .tolerance import Bound, Tolerance, bound
@@ -146,8 +146,21 @@ class Truths:
     def __init__(self, most_bytes: int = 256 << 20) -> None:
         self._most = most_bytes
         self._bytes = 0
+        self._unsteady: dict[Task, str | None] = {}
         self._known: OrderedDict[Key, tuple[Known, int]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def insist_on_steadiness(self, task: Task, question: Question) -> None:
+        """Raise `ReferenceFailed` for a task whose reference gives something else when it runs again.
+
+        That is found out once per task, on the first call that computes anything.
+        """
+        if task not in self._unsteady and any(each.numel() for each in question.eager.outputs):
+            plain = question.eager
+            forward = replace(plain, outputs=plain.outputs[: len(plain.outputs) - _leaves(question)])
+            self._unsteady[task] = unsteady(task, question.arguments, forward)
+        if (problem := self._unsteady.get(task)) is not None:
+            raise ReferenceFailed(problem)
 
     def get(self, task: Task, call: Call, rule: Tolerance) -> Known | None:
         """What is known of this call."""
@@ -166,6 +179,10 @@ class Truths:
             self._bytes += size
             while self._bytes > self._most:
                 self._bytes -= self._known.popitem(last=False)[1][1]
+
+
+def _leaves(question: Question) -> int:
+    return 0 if question.backward is None else len(question.backward.leaves)
 
 
 def _key(task: Task, call: Call, rule: Tolerance) -> Key:

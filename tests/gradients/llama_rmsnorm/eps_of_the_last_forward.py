@@ -4,7 +4,6 @@
 import torch
 import torch.nn.functional as F
 
-
 settings = {}
 
 
