@@ -5,7 +5,7 @@
 Calls are joined by `;`. What is left out is the default: dense, the `normal` plan, every optional argument there.
 `only(tokens=2)` makes of such a call the one for index 2 of that dimension alone, with the same values.
 `grad(x,weight)` asks for the gradients of these arguments too; layout and values of `cotangent` are those of what goes
-into the backward, `backward(twice)` and `backward(changed)` are ways of calling it.
+into the backward, `backward(twice)`, `backward(changed)` and `backward(nested)` are ways of calling it.
 The text round-trips: `Case.parse(str(case)) == case`.
 """
 
@@ -26,7 +26,8 @@ DTYPE_NAMES = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16":
 
 COTANGENT = "cotangent"  # what layouts and value plans call the tensors that a backward starts from
 SUMMED = "summed"  # a layout of cotangents alone: every stride is 0, as y.sum().backward() makes them
-BACKWARDS = ("twice", "changed")
+NESTED = "nested"  # a way of calling a backward: another call comes between forward and backward
+BACKWARDS = ("twice", "changed", NESTED)
 
 Value = float | int | bool | str | None
 Pairs = tuple[tuple[str, str], ...]
@@ -42,8 +43,8 @@ class Call:
 
     `only` takes one index (from 0) of a dimension out of the call: inputs are drawn for `dims`, and then narrowed.
     `grad` names the arguments whose gradients are asked for. `backward` is how: `twice`, each time after a forward, to
-    let gradients accumulate; `changed`, once more per argument and once for the outputs, after
-    these were changed in place: refused, or without effect.
+    let gradients accumulate; `changed`, once more per argument and once for the outputs, after these were changed in
+    place: refused, or without effect; `nested`, after another forward and its backward, of another shape.
     Raises `CaseError` for an index that is not there.
     """
 

@@ -5,16 +5,30 @@ from __future__ import annotations
 import random
 import re
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from pytest_kbench import Grader, Optional, Param, Reason, Settings, Task, TaskError, Tensor, integers
+from pytest_kbench import (
+    Grader,
+    Optional,
+    Param,
+    Reason,
+    Scalar,
+    Settings,
+    Task,
+    TaskError,
+    Tensor,
+    constant,
+    integers,
+    normal,
+)
 from pytest_kbench.case import Call, Case, CaseError
 from pytest_kbench.checks import grad
-from pytest_kbench.oracle.coverage import gradients
+from pytest_kbench.oracle.coverage import another, gradients
 from pytest_kbench.oracle.inputs import cotangents, draw
 from pytest_kbench.oracle.modes import Double
 from pytest_kbench.oracle.ties import Contested
@@ -100,7 +114,7 @@ def test_a_case_says_whose_gradients_are_asked_for_and_how():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("dims(n=3) grad(x) backward(thrice)", "choose from twice, changed"),
+        ("dims(n=3) grad(x) backward(thrice)", "choose from twice, changed, nested"),
         ("dims(n=3) backward(twice)", "say nothing without grad"),
         ("dims(n=3) layout(cotangent=dense)", "say nothing without grad"),
         ("dims(n=3) grad() backward(twice)", "grad() is empty: leave it out"),
@@ -216,12 +230,49 @@ def test_an_argument_on_which_nothing_depends_has_a_zero_gradient():
 def test_fixed_cases_differentiate_by_all_arguments_and_by_each_alone():
     calls = [named.case.calls[0] for named in gradients(task(), "cpu", 1)]
     assert {call.grad for call in calls} == {("x", "weight"), ("x",), ("weight",)}
-    assert {call.backward for call in calls} == {None, "twice", "changed"}
+    assert {call.backward for call in calls} == {None, "twice", "changed", "nested"}
     assert not any(plan in ("nan", "inf", "huge") for call in calls for _, plan in call.plans)
+
+
+def test_what_comes_between_forward_and_backward_differs_in_all_that_it_can():
+    declared = task(
+        args=[
+            Tensor("x", "rows columns"),
+            Param("weight", "columns", init={"a": normal(), "b": constant(1.0)}),
+            Scalar("shift", 1e-3, 0.5),
+        ],
+        shapes={
+            "empty": {"rows": 0, "columns": 5},
+            "odd": {"rows": 3, "columns": 5},
+            "tall": {"rows": 9, "columns": 7},
+        },
+    )
+    asked = Call.parse("dims(rows=3,columns=5) dtype(float16) state(a) scalars(shift=0.001) grad(x) seed(1)")
+    found = another(declared, asked)
+    assert (dict(found.dims), found.dtype, found.state) == ({"rows": 9, "columns": 7}, "float16", "b")
+    assert (found.scalars, found.grad, found.backward) == ((("shift", 0.5),), ("x", "weight"), None)
+    assert dict(another(declared, replace(asked, dims=(("rows", 4), ("columns", 4)))).dims) == {"rows": 3, "columns": 5}
+    assert another(task(), Call.parse(CASE)).seed != Call.parse(CASE).seed
 
 
 def test_a_task_without_gradients_has_no_case_of_them():
     assert grad.cases(task(grad=()), Settings()) == ()
+
+
+def test_a_candidate_that_dies_between_forward_and_backward_is_told_where(graded):
+    source = """
+    import os
+
+    def scaled(x, weight, shift):
+        if len(x) == 9:
+            os._exit(3)
+        return x * weight
+    """
+    shapes = {"odd": {"rows": 3, "columns": 5}, "tall": {"rows": 9, "columns": 5}}
+    case = "dims(rows=3,columns=5) grad(x,weight) backward(nested) absent(shift) seed(7)"
+    verdict = graded(source, declared=task(shapes=shapes), case=case)
+    assert verdict.reason is Reason.EXITED
+    assert "in a small call between forward and backward: " in verdict.message
 
 
 # What is up to rounding.

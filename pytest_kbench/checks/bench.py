@@ -24,7 +24,7 @@ from ..case import Call, CaseError
 from ..expression import shape
 from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
-from ..oracle.golden import ReferenceFailed
+from ..oracle.golden import Backward, ReferenceFailed
 from ..oracle.inputs import InputsFailed, Placed, Plain
 from ..oracle.tolerance import Tolerance
 from ..oracle.truth import Question, Truth, Truths, answer, ask, rule_of
@@ -46,6 +46,7 @@ from ..task import Task
 from . import gradients
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
+BETWEEN = 1 << 10  # added to the number under which outputs are held, for a call within another
 REMEMBERED = 64  # calls that a child got last
 _SUSPICIOUS = (Reason.LOAD, Reason.BINDING, Reason.RAISED, Reason.CRASHED, Reason.EXITED)
 
@@ -308,18 +309,35 @@ class Bench:
     def _send(self, child: Child | Failure, question: Question, hold: int) -> Returned | Failure:
         if isinstance(child, Failure):
             return child
-        plain, backward = question.eager, question.backward
-        outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
-        sent = [_sent(each) for each in question.arguments]
-        leaves = () if backward is None else backward.leaves
-        places = [index for index, each in enumerate(sent) if each.name in leaves]
-        returned = self._in_time(
-            lambda seconds, overtime: child.call(
-                sent, outputs, seconds=seconds, hold=hold, overtime=overtime, leaves=places
-            )
-        )
+        returned = self._forward(child, question, hold)
+        backward = question.backward
         if backward is None or isinstance(returned, Failure):
             return returned
+        if question.between is not None:
+            lost = self._between(child, question.between, hold + BETWEEN)
+            if isinstance(lost, Failure) and not child.alive:
+                return replace(lost, message=f"in a small call between forward and backward: {lost.message}")
+        joined = self._backward(child, question, backward, returned, hold)
+        if isinstance(joined, Failure):
+            return joined
+        again = child.reread(hold, seconds=self.settings.timeout)
+        return again if isinstance(again, Failure) else gradients.compared(joined, again)
+
+    def _forward(self, child: Child, question: Question, hold: int, *, apart: bool = False) -> Returned | Failure:
+        plain = question.eager
+        outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
+        sent = [_sent(each) for each in question.arguments]
+        leaves = () if question.backward is None else question.backward.leaves
+        places = [index for index, each in enumerate(sent) if each.name in leaves]
+        return self._in_time(
+            lambda seconds, overtime: child.call(
+                sent, outputs, seconds=seconds, hold=hold, overtime=overtime, leaves=places, apart=apart
+            )
+        )
+
+    def _backward(
+        self, child: Child, question: Question, backward: Backward, returned: Returned, hold: int
+    ) -> Returned | Failure:
         due = gradients.due(self.task, question, explicit=child.has_backward)
         starts = gradients.starts(question)
         given = self._in_time(
@@ -327,11 +345,14 @@ class Bench:
                 starts, [spec for _, spec in due], seconds=seconds, hold=hold, overtime=overtime, how=backward.how
             )
         )
-        joined = gradients.joined(returned, given, due, backward)
-        if isinstance(joined, Failure):
-            return joined
-        again = child.reread(hold, seconds=self.settings.timeout)
-        return again if isinstance(again, Failure) else gradients.compared(joined, again)
+        return gradients.joined(returned, given, due, backward)
+
+    def _between(self, child: Child, question: Question, hold: int) -> Returned | Failure:
+        """Another forward and its backward, on arguments in memory of their own."""
+        returned = self._forward(child, question, hold, apart=True)
+        if isinstance(returned, Failure) or question.backward is None:
+            return returned
+        return self._backward(child, question, question.backward, returned, hold)
 
     def _in_time(self, ask: Callable[[float, float], Returned | Failure]) -> Returned | Failure:
         """Ask the child something within the time of a call, and what may yet be spent on compiling."""

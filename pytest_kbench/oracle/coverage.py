@@ -132,6 +132,30 @@ def batches(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     return tuple(cases)
 
 
+def another(task: Task, call: Call) -> Call:
+    """A small plain call that differs in all that it can: in shape, initial state, numbers and values."""
+    names = [name for name, dims in task.shapes.items() if all(dims.values())]
+    sizes = [tuple(task.shapes[name].items()) for name in sorted(names, key=lambda name: elements(task, name))]
+    given = dict(call.scalars)
+    return Call(
+        dims=_other_than(call.dims, sizes),
+        dtype=call.dtype,
+        state=_other_than(call.state, task.states),
+        scalars=tuple(
+            (each.name, _other_than(given[each.name], each.choices))
+            for each in task.arguments
+            if isinstance(each, Scalar)
+        ),
+        absent=call.absent,
+        seed=derive(call.seed, "another"),
+        grad=tuple(task.grad),
+    )
+
+
+def _other_than(value: Any, choices: Sequence[Any]) -> Any:
+    return next((each for each in choices if each != value), value)
+
+
 def _by_size(task: Task, device: str) -> list[str]:
     return sorted(task.graded_shapes(device), key=lambda name: elements(task, name))
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from ..case import Call
+from ..case import NESTED, Call
 from ..options import Settings
 from ..task import Task
-from .coverage import derive
+from .coverage import another, derive
 from .golden import Backward, Eager, ReferenceFailed, coarser, eager, golden, rounded, unsteady
 from .inputs import Arguments, Placed, cotangents, draw
 from .precision import allowed
@@ -31,12 +31,14 @@ def rule_of(task: Task, settings: Settings) -> Tolerance:
 class Question:
     """What a candidate is asked: its arguments, and what eager gives for them (so that outputs can be specified).
 
-    With a `backward`, its gradients are among eager's outputs.
+    With a `backward`, its gradients are among eager's outputs; `between` its forward and that may come another
+    question, whose answer counts for nothing.
     """
 
     arguments: Arguments
     eager: Eager
     backward: Backward | None = None
+    between: Question | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,8 @@ def ask(task: Task, call: Call) -> Question:
     there = {each.name for each in arguments if isinstance(each, Placed)}
     leaves = tuple(name for name in task.grad if name in call.grad and name in there)
     backward = Backward(leaves, cotangents(call, plain.outputs[: plain.returned]), call.backward)
-    return Question(arguments, eager(task, arguments, backward), backward)
+    between = ask(task, another(task, call)) if call.backward == NESTED else None
+    return Question(arguments, eager(task, arguments, backward), backward, between)
 
 
 def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth:
@@ -191,6 +194,8 @@ def _key(task: Task, call: Call, rule: Tolerance) -> Key:
 
 def _tensors(known: Known) -> Iterator[torch.Tensor]:
     question, truth = known
+    if question.between is not None:
+        yield from _tensors((question.between, Truth((), ())))
     yield from (each.values for each in question.arguments if isinstance(each, Placed))
     yield from question.eager.outputs
     yield from truth.golden

@@ -97,6 +97,7 @@ def give_back(kept: Kept, connection: Connection, *, sound: bool) -> None:
     kept.take_back(ended=connection.ended is not None, asked=connection.unanswered, sound=sound)
 
 
+_APART = 1 << 10  # added to positions of arguments in buffers that other calls do not use
 _GRADIENTS = -1  # the hold number of gradients' buffers
 _SPARE_BYTES = 64 << 20  # of released buffers that are kept for later calls
 
@@ -168,11 +169,13 @@ class Child:
         hold: int = 0,
         overtime: float = 0.0,
         leaves: Sequence[int] = (),
+        apart: bool = False,
     ) -> Returned | Failure:
         """Call the candidate once, and copy what it left.
 
         `seconds` bound the call itself; `overtime` are further ones that it may spend on compiling. Buffers are used
-        again by position, so that a second call of the same layout sees the same addresses with new values. Outputs of
+        again by position, so that a second call of the same layout sees the same addresses with new values; those of
+        calls that are `apart` are others, so that the arguments of the call before them stay what they are. Outputs of
         each `hold` number have buffers of their own, and can be read again. `leaves` are positions of arguments whose
         gradients will be asked for with `backward`, unless the candidate has a function of its own for that.
 
@@ -184,7 +187,7 @@ class Child:
         described: list[Mapping[str, object]] = []
         for index, argument in enumerate(arguments):
             if isinstance(argument, TensorArgument):
-                placed.append(self._place(index, argument))
+                placed.append(self._place(index + (_APART if apart else 0), argument))
                 described.append(placed[-1].slot.layout)
             else:
                 described.append(_describe_value(argument.value))

@@ -75,13 +75,14 @@ def _with_others(arguments: Sequence[object], again: Callable[[Sequence[object]]
 def _over_and_over(
     objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
 ) -> Sequence[torch.Tensor | None]:
-    """Gradients of two backwards over one graph, element by element what is farther from the first.
+    """Gradients of two backwards over one graph: the first ones, or the second where these have other bits.
 
     A second one that raises knows that it cannot be made.
     """
     first = _product(objects, cotangents, leaves, keep=True)
     with contextlib.suppress(Exception):
-        return [_farther(a, a, b) for a, b in zip(first, _product(objects, cotangents, leaves), strict=True)]
+        second = _product(objects, cotangents, leaves)
+        return [b if a is None or b is None or not torch.equal(a, b) else a for a, b in zip(first, second, strict=True)]
     return first
 
 
