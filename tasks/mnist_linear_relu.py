@@ -22,6 +22,7 @@ task = Task(
         "tall": dict(batch=263, inputs=251, outputs=3),  # more elements than 16 bits count
         "wide": dict(batch=2, inputs=67, outputs=1031),
         "square": dict(batch=7, inputs=7, outputs=7),
+        "larger-square": dict(batch=33, inputs=33, outputs=33),
         "empty": dict(batch=0, inputs=5, outputs=3),
         "laptop": dict(batch=64, inputs=800, outputs=128),
         "robust-kbench": dict(batch=64, inputs=1600, outputs=128),
