@@ -13,7 +13,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "pytest_kbench"
 RANKS = (
     ("argument", "candidate", "case", "expression", "options", "record", "task", "values"),
-    ("oracle", "sandbox"),
+    ("oracle", "sandbox", "timing"),
     ("audit", "build", "formats"),
     ("checks",),
     ("grader",),
