@@ -5,6 +5,7 @@ Everything else waits for `--kbench`.
 
 from __future__ import annotations
 
+import difflib
 import os
 import zlib
 from pathlib import Path
@@ -176,8 +177,11 @@ def _run(config: pytest.Config) -> Run:
 def _check_candidate(config: pytest.Config, wanted: str | None) -> None:
     if wanted is None or config.hook.pytest_kbench_candidates.get_hookimpls():
         return
-    if wanted not in {each.name for each in _candidates(config).glob("*/*")}:
-        raise pytest.UsageError(f"{CANDIDATE}={wanted}: no task has a candidate of that name")
+    names = {each.name for each in _candidates(config).glob("*/*") if each.name[0] not in "_."}
+    if wanted not in names:
+        near = difflib.get_close_matches(wanted, names, cutoff=0.4)
+        said = f"; there is {', '.join(near)}" if near else ""
+        raise pytest.UsageError(f"{CANDIDATE}={wanted}: no task has a candidate of that name{said}")
 
 
 def _given(config: pytest.Config, option: Option) -> tuple[Given, ...]:

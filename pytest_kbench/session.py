@@ -6,16 +6,18 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from .candidate import escaped, printable
+from .case import Case, CaseError
 from .collect import AUDITED, CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
+from .options import CASE as OF_A_CASE
 from .options import REPORT, REQUIRE_DEVICE
 from .record import Reason, Record
 from .report import json as document
@@ -26,6 +28,7 @@ from .run import RUN, Run
 if TYPE_CHECKING:
     from .audit.result import Audit
     from .sandbox.host import LayerReport
+    from .task import Task
 
 WHOLE = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)  # it came to its end
 SAVE_SECONDS = 5.0  # how much of a run's results may be lost when it is killed
@@ -74,11 +77,22 @@ class Session:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
-        """A failing item for every candidate folder whose task is nowhere, where whole folders are graded."""
+        """A failing item for every candidate folder whose task is nowhere, or is none.
+
+        Raises `UsageError` for a `--kbench-case` that fits no task.
+        """
         tasks = {module.path for item in items if (module := item.getparent(TaskModule)) is not None}
-        whole = any(Path(str(each)).is_dir() for each in self.config.args)
-        if tasks and whole:
-            items += [self._without_task(session, folder) for folder in self._folders() if not _has_task(folder, tasks)]
+        named = [Path(str(each)) for each in self.config.args]
+        whole = [each for each in named if each.is_dir()]
+        for folder in self._folders():
+            places = {path.parent for path in tasks} | set(whole) if whole else {path.parent for path in named}
+            files = [file for place in places if (file := place / f"{folder.name}.py").is_file()]
+            if tasks and whole and not files:
+                items.append(self._without_task(session, folder))
+            elif files and (whole or files[0] in named) and not any(map(native.is_task_file, files)):
+                items.append(self._no_task(session, folder, files[0]))
+        if self.run.case is not None and not hasattr(self.config, "workerinput"):
+            _require_fit(self.run.case, [each.task for item in items if (each := planned_of(item))])
 
     def _folders(self) -> list[Path]:
         try:
@@ -89,6 +103,12 @@ class Session:
     def _without_task(self, session: pytest.Session, folder: Path) -> pytest.Item:
         fix = "Rename the folder after a task file, or remove it"
         problem = f"candidates: {printable(folder)}: there is no task {printable(folder.name)}. {fix}"
+        name = f"candidates[{escaped(folder.name)}]"
+        return Broken.from_parent(session, name=name, nodeid=name, problem=problem)
+
+    def _no_task(self, session: pytest.Session, folder: Path, file: Path) -> pytest.Item:
+        fix = f"Write `task = Task(...)` in it, or rename the folder of candidates {printable(folder)}"
+        problem = f"task: {printable(file)}: its top level binds no `task` to a call of Task. {fix}"
         name = f"candidates[{escaped(folder.name)}]"
         return Broken.from_parent(session, name=name, nodeid=name, problem=problem)
 
@@ -251,9 +271,21 @@ class Session:
                 self._unwritten[path] = error.strerror or str(error)
 
 
-def _has_task(folder: Path, tasks: set[Path]) -> bool:
-    """Whether a task of this name was collected, or lies beside one that was."""
-    return any((place / f"{folder.name}.py").exists() for place in {path.parent for path in tasks})
+def _require_fit(case: Case, tasks: Sequence[Task]) -> None:
+    """Raise `UsageError` for a case that none of these tasks can be asked."""
+    from .oracle.inputs import require_fit
+
+    problems = []
+    for task in tasks:
+        try:
+            for call in case.calls:
+                require_fit(task, call)
+        except CaseError as error:
+            problems.append(error)
+        else:
+            return
+    if problems:
+        raise pytest.UsageError(f"{OF_A_CASE}: {problems[0]}")
 
 
 def _is_pytests_own(path: Path, parent: pytest.Collector) -> bool:

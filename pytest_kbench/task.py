@@ -325,7 +325,8 @@ def _check_dimensions(task: Task) -> None:
         where = f"shapes[{name!r}]"
         check_name("shapes", name)
         if missing := known - set(dims):
-            raise TaskError(where, f"does not give {', '.join(sorted(missing))}", "Give every dimension a size")
+            text = f"does not give {', '.join(sorted(missing))}"
+            raise TaskError(where, text, "Give every dimension a size, or mend its name where an argument uses it")
         if unknown := set(dims) - known:
             raise TaskError(
                 where, f"gives {', '.join(sorted(unknown))}, which no argument uses", "Remove it, or use it in a shape"

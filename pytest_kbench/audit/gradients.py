@@ -16,7 +16,7 @@ from .kernel import Answer, Asked, NotHere, Run, Wrong, stateless
 from .whole import as_dense
 
 GRADIENT = "Let the gradient of {} differ from it by more than the bound: other values, or a smaller tolerance="
-COTANGENT = "Let gradients depend on the cotangent by more than the bound"
+COTANGENT = "Let gradients depend on the cotangent by more than the bound, where outputs have several elements"
 CALLS = "Give fuzz= ranges, or several named shapes, so that calls in one process differ"
 
 

@@ -20,7 +20,7 @@ from .variant import SHAPES, TILE, whole_tiles
 
 NARROW = 1 << 16  # flat offsets that an unsigned index of 16 bits counts
 
-LAYOUT = "Let {name} have other layouts: give it two dimensions or more, and inputs= that leave its layout free"
+LAYOUT = "Let {name} have other layouts: name shapes, or give fuzz=, in which two of its dimensions are larger than 1"
 CALLS = "Give fuzz= ranges, several named shapes, or further initial states, so that calls in one process differ in it"
 
 

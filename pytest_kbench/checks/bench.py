@@ -93,6 +93,7 @@ class Bench:
     _others: dict[int, Child] = field(default_factory=dict)  # that stand still, by their number of threads
     _taken: dict[str, bool] = field(default_factory=dict)
     _gradients: bool | None = None  # whether it gives any
+    _through: bool | None = None  # whether a backward of it comes through
     _calls: deque[Call] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _overtime: float = 0.0  # seconds that calls of this candidate may yet take beyond their own for compiling
     _suspected: bool = False  # whether what the candidate keeps was under suspicion: once is enough
@@ -132,7 +133,7 @@ class Bench:
         """Grade for this task from now on: the same child, another reference."""
         if task.digest != self.task.digest:
             self._taken.clear()
-            self._gradients = None
+            self._gradients = self._through = None
         self.task = task
         if self._child is not None:
             self._child.resume()
@@ -378,20 +379,36 @@ class Bench:
 
     @property
     def gives_gradients(self) -> bool:
-        """Whether some plain call has a gradient, or should have one; else the candidate is a forward alone."""
+        """Whether some plain call has a gradient, or should have one; else the candidate is a forward alone.
+
+        One that cannot even be called is none: its cases will say why.
+        """
         child = self.child()
-        if isinstance(child, Child) and (child.has_backward or not child.has_graph):
-            return child.has_backward
+        if isinstance(child, Child) and child.has_backward:
+            return True
         if self._gradients is None:
-            leaves = tuple(self.task.grad)
-            calls = (call for dtype in self.task.dtypes for call in self._plain_calls(dtype))
-            answers = (self.call(replace(call, grad=leaves), hold=0).returned for call in calls)
+            graph = isinstance(child, Child) and child.has_graph
             try:
-                self._gradients = any(map(gradients.tries, answers))
+                tried = graph and any(map(gradients.tries, self._differentiated()))
+                self._gradients = tried or not any(map(self.takes, self.task.dtypes))
             except (ReferenceFailed, InputsFailed, CaseError):
                 return True  # it is the task that gives none, as each case will say
             self.release()
         return self._gradients
+
+    @property
+    def differentiates(self) -> bool:
+        """Whether the backward of some plain call comes through."""
+        if self._through is None:
+            self._through = any(isinstance(each, Returned) for each in self._differentiated())
+            self.release()
+        return self._through
+
+    def _differentiated(self) -> Iterator[Returned | Failure]:
+        """The answers to plain calls with a backward to all that the task declares."""
+        leaves = tuple(self.task.grad)
+        for call in (call for dtype in self.task.dtypes for call in self._plain_calls(dtype)):
+            yield self.call(replace(call, grad=leaves), hold=0).returned
 
     @property
     def forward_alone(self) -> bool:

@@ -23,7 +23,7 @@ from ..record import GRADIENTS, Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, Gradients, OutputClaim, Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-from .gradients import HOW, NOTHING
+from .gradients import HOW, IN_BACKWARD, NOTHING, signature
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def run(
         for index, call in enumerate(case.calls):
             answer = bench.call(call, hold=index if reread else 0, stages=stages)
             if isinstance(answer.returned, Failure):
-                failed = _refusal(bench, answer, answer.returned) or _failed(answer, answer.returned)
+                failed = _refusal(bench, answer, answer.returned) or _failed(bench.task, answer, answer.returned)
                 return _in_call(failed, index, case)
             for stage, seconds in answer.returned.seconds.items():
                 stages[stage] = stages.get(stage, 0.0) + seconds
@@ -264,7 +264,7 @@ def _still_right(bench: Bench, answers: Sequence[Answer]) -> Finding | None:
         child = bench.child()
         again = child if isinstance(child, Failure) else child.reread(index, seconds=bench.settings.timeout)
         if isinstance(again, Failure):
-            return _failed(answer, again)
+            return _failed(bench.task, answer, again)
         assert isinstance(answer.returned, Returned)
         for before, after in zip(answer.returned.outputs, again, strict=True):
             if before is None or after is None or not same_bits(before, after):
@@ -279,9 +279,11 @@ def outputs_of(task: Task, returned: Returned) -> list[torch.Tensor]:
     return [each for each in (*returned.outputs, *written) if each is not None]
 
 
-def _failed(answer: Answer, failure: Failure) -> Finding:
+def _failed(task: Task, answer: Answer, failure: Failure) -> Finding:
     built = failure.reason not in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE)
     detail = f"{failure.detail}\n{_inputs(answer)}".strip("\n") if built else failure.detail
+    if failure.reason is Reason.RAISED and failure.message.startswith(IN_BACKWARD):
+        detail = f"a function of its own is called as {signature(task, answer.question)}\n{detail}"
     status: Status = "skipped" if failure.reason is Reason.DEVICE else "failed"
     return Finding(failure.reason, explain_failure(failure.reason, failure.message, detail), status)
 
@@ -294,6 +296,8 @@ def _refusal(bench: Bench, answer: Answer, failure: Failure) -> Finding | None:
     """
     if failure.reason is not Reason.RAISED:
         return None
+    if failure.message.startswith(IN_BACKWARD) and not bench.differentiates:
+        return None  # no backward ever works: that is no refusal
     task, call = bench.task, answer.call
     layouts = sorted({layout for _, layout in call.layouts})
     for refused, instead in (

@@ -37,6 +37,16 @@ def due(task: Task, question: Question, *, explicit: bool) -> Due:
     return [(name, None if like is None else OutputSpec(like.dtype, tuple(like.shape))) for name, like in specs]
 
 
+def signature(task: Task, question: Question) -> str:
+    """What a backward of the candidate's own is called with."""
+    assert question.backward is not None
+    returned = question.eager.outputs[: question.eager.returned]
+    outputs = ["output"] if len(returned) == 1 else [f"output {index}" for index in range(len(returned))]
+    names = [each.name for each in (*question.backward.cotangents, *question.arguments)]
+    last = f"; through tvm-ffi the gradients of {', '.join(task.grad)} come last"
+    return f"backward({', '.join([*names, *outputs])}){last}"
+
+
 def starts(question: Question) -> Mapping[int, TensorArgument]:
     """Cotangents as they are sent, by the number of their output."""
     assert question.backward is not None

@@ -197,7 +197,7 @@ def identity(actual: Tensor, golden: Tensor, mask: Tensor, bound: Bound | None =
     if bool(seen.isnan().all()):
         if bool(meant.isnan().any()) or count < 2:
             return None
-        return f"{whole} NaN, as if never written"
+        return f"{whole} NaN, as if never written or made from what was not"
     subject, elements = (actual, actual.numel()) if whole.startswith("the whole") else (seen, count)
     if elements > 1 and _constant(subject):
         value = float(subject.reshape(-1)[0])

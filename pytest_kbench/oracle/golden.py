@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import random
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -244,7 +246,7 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], sta
     known = [name for name in task.grad if leaves and isinstance(taken[name], torch.Tensor)]
     for name in known:
         taken[name].requires_grad_()
-    with _told(function.__name__), torch.set_grad_enabled(started is not None):
+    with _told(function, function.__name__), torch.set_grad_enabled(started is not None):
         result = function(*taken.values())
     returned = () if result is None and task.in_place else result if isinstance(result, (tuple, list)) else (result,)
     for name in task.in_place:
@@ -259,7 +261,7 @@ def _run(task: Task, function: Callable[..., Any], taken: Mapping[str, Any], sta
         raise ReferenceFailed("complex outputs are not judged; return real and imaginary parts as two outputs")
     if leaves and any(each.numel() for each in outputs) and not any(each.requires_grad for each in outputs):
         raise ReferenceFailed(f"autograd sees no output of {function.__name__} depend on any of grad={known}")
-    with _told(f"the gradient of {function.__name__}"):
+    with _told(function, f"the gradient of {function.__name__}"):
         found = dict(zip(known, vector_jacobian(outputs, [taken[name] for name in known], cotangents), strict=True))
     return Eager((*(each.detach() for each in outputs), *(found[name] for name in leaves)), len(returned))
 
@@ -279,14 +281,17 @@ def vector_jacobian(
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """The task's own code: whatever it raises, SystemExit too, is reported as the task's."""
+def _told(function: Callable[..., Any], what: str) -> Iterator[None]:
+    """The task's own code: whatever it raises, SystemExit too, is reported as the task's, with its line."""
     try:
         yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise ReferenceFailed(f"{what} raised {type(error).__name__}: {error}") from error
+        file = getattr(getattr(function, "__code__", None), "co_filename", None)
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        where = f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
+        raise ReferenceFailed(f"{what} raised {type(error).__name__}: {error}{where}") from error
 
 
 def _double(values: torch.Tensor) -> torch.Tensor:

@@ -60,10 +60,7 @@ def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Argument
     Raises `CaseError` if the call does not fit the task, and `InputsFailed`.
     """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
-    try:
-        _check(task, call, dims, scalars)
-    except ExpressionError as error:
-        raise CaseError(f"dims: {error}") from None
+    require_fit(task, call)
     together = _together(task, call, dims, device)
     only = dict(call.only)
     narrowed = {name: 1 if name in only else size for name, size in dims.items()}
@@ -152,6 +149,14 @@ def laid_out(argument: Placed) -> torch.Tensor:
 
 def _dense(size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(max(extent, 1) for extent in size[index + 1 :]) for index in range(len(size)))
+
+
+def require_fit(task: Task, call: Call) -> None:
+    """Raise `CaseError` if the call does not fit the task."""
+    try:
+        _check(task, call, dict(call.dims), dict(call.scalars))
+    except ExpressionError as error:
+        raise CaseError(f"dims: {error}") from None
 
 
 def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str, object]) -> None:

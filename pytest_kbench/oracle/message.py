@@ -72,7 +72,7 @@ def explain(
         return ""
     first, shape, dtype = failed[0]
     lines = [verdict(first) + (f" ({called[first.output]})" if several else "")]
-    lines += _facts(first, shape, dtype)
+    lines += _facts(first, called[first.output], shape, dtype)
     rest = [f"{called[each.output]}: {verdict(each)}" for each, _, _ in failed[1:]]
     room = _LINES - len(lines)
     if len(rest) > room:
@@ -118,9 +118,10 @@ def _badness(comparison: Comparison) -> tuple[bool, float]:
     return comparison.nonfinite > 0, max(comparison.ratio or 0.0, comparison.norm_ratio or 0.0)
 
 
-def _facts(comparison: Comparison, shape: tuple[int, ...], dtype: str) -> list[str]:
+def _facts(comparison: Comparison, name: str, shape: tuple[int, ...], dtype: str) -> list[str]:
     """Lines after the verdict, with the values aligned."""
-    rows = [("output", f"{dtype} {_place(shape)}")]
+    what = "output" if "output" in name else name
+    rows = [(what, f"{dtype} {_place(shape)}")]
     if comparison.pattern:
         rows.append(("where", comparison.pattern))
     if comparison.wrong and comparison.nonfinite:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..candidate import escaped
+from ..case import DTYPE_NAMES
 from ..options import CHECKS
-from ..record import GRADIENTS, SEARCHED, Record
+from ..record import GRADIENTS, SEARCHED, Reason, Record
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -58,7 +59,9 @@ def _verdict(records: Sequence[Record]) -> str:
     failed = [record for record in records if record.status == "failed"]
     if failed:
         reasons = dict.fromkeys(str(record.reason) for record in failed if record.reason)
-        return f"FAILED: {', '.join(reasons)}"
+        built = any(record.reason not in (Reason.BINDING, Reason.COMPILE, Reason.LOAD) for record in failed)
+        given_up = built and any(record.reason is Reason.GIVEN_UP for record in records)
+        return f"FAILED: {', '.join([*reasons, *(['given up'] if given_up else [])])}"
     if all(record.status == "skipped" for record in records):
         first = next(record for record in records)
         return f"skipped: {first.reason}"
@@ -87,11 +90,14 @@ def _partly(records: Sequence[Record]) -> list[str]:
 
 def takes(records: Sequence[Record]) -> str:
     """What a candidate cleanly refused of its inputs, in words: `dense only`, `not float16`."""
-    names = (name for record in records for name in record.facts.get("refuses", "").split(","))
-    refused = dict.fromkeys(name for name in names if name not in ("", GRADIENTS))
+    told = [record.facts["refuses"].split(",") for record in records if "refuses" in record.facts]
+    alone = {names[0] for names in told if len(names) == 1}
+    # Of several that were refused together those are meant that are refused alone; else all may be.
+    names = (name for names in told for name in names if name in alone or not alone.intersection(names))
+    refused = dict.fromkeys(name for name in names if name != GRADIENTS)
     tried = {layout for record in records for layout in _layouts(record.case or "") if layout in STRIDED}
     if tried and tried <= set(refused):
-        return ", ".join(["dense only", *(f"not {each}" for each in refused if each not in tried)])
+        return ", ".join(["dense only", *(f"not {each}" for each in refused if each in DTYPE_NAMES)])
     return ", ".join(f"not {each}" for each in refused)
 
 

@@ -236,7 +236,7 @@ def test_norm_alone_can_fail():
 NATURES = {
     "the whole output is zero": lambda g: torch.zeros_like(g),
     "the whole output is 2.5": lambda g: torch.full_like(g, 2.5),
-    "the whole output is NaN, as if never written": lambda g: torch.full_like(g, NAN),
+    "the whole output is NaN, as if never written or made from what was not": lambda g: torch.full_like(g, NAN),
     "the whole output is golden transposed": lambda g: g.t().reshape(g.shape),
     "golden times 0.125": lambda g: g * 0.125,
     "golden times -1": lambda g: -g,
@@ -244,9 +244,8 @@ NATURES = {
     "golden minus 0.25": lambda g: g - 0.25,
     "all elements": lambda g: g.roll(1, 1),
     "rows 2..4, the last 3 of 5: these elements are zero": lambda g: torch.cat([g[:2], g[2:] * 0]),
-    "only the last column (the tail beyond a multiple of 64): these elements are NaN, as if never written": (
-        lambda g: torch.cat([g[:, :-1], g[:, -1:] * NAN], 1)
-    ),
+    "only the last column (the tail beyond a multiple of 64): these elements are NaN, as if never written or made from "
+    "what was not": (lambda g: torch.cat([g[:, :-1], g[:, -1:] * NAN], 1)),
     "every 4th column: golden times 2": lambda g: g * torch.where(torch.arange(65) % 4 == 0, 2, 1),
 }
 

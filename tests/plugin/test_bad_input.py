@@ -109,6 +109,16 @@ def test_a_folder_without_a_task_is_one_failing_item_where_whole_folders_are_gra
     project.run("tasks/twice.py", "--kbench", *BUILDS).assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("named", ["tasks", "tasks/twice.py"])
+def test_a_file_that_calls_its_task_otherwise_is_no_task_and_that_is_told(project, named):
+    project.candidates("right.py")
+    file = project.path / "tasks/twice.py"
+    file.write_text(file.read_text().replace("task = Task(", "doubling = Task("))
+    result = project.run(named, "--kbench")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["task: *twice.py: its top level binds no `task` to a call of Task. Write *"])
+
+
 def test_an_empty_folder_is_a_task_without_candidates(project):
     (project.path / "candidates/twice").mkdir(parents=True)
     result = project.grade("-rs")

@@ -49,12 +49,34 @@ def test_cases_and_the_search_are_items_of_one_check(differentiable):
     result.stdout.re_match_lines([r"twice +right.py +ok +(\d+)/\1 +passed"])
 
 
+def test_a_candidate_that_cannot_be_called_is_no_forward_alone(differentiable):
+    differentiable.write("candidates/twice/two.py", "def twice(x, y):\n    return x * y\n")
+    result = differentiable.grade(GRAD)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["raised: TypeError: twice() missing 1 required positional argument: 'y'"])
+
+
+def test_a_backward_that_never_works_refuses_nothing(differentiable):
+    source = "def twice(x):\n    return x * 2\n\n\ndef backward(x, output):\n    return output\n"
+    differentiable.write("candidates/twice/two.py", source)
+    result = differentiable.grade(GRAD)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "raised: in the backward: TypeError: backward() takes 2 positional arguments but 3 were given",
+            "    a function of its own is called as backward(cotangent, x, output); *",
+            "twice *FAILED: raised, given up",
+        ]
+    )
+
+
 def test_a_wrong_gradient_is_named_and_its_line_fails_again(differentiable):
     differentiable.write("candidates/twice/mine.py", WRONG)
     result = differentiable.grade(GRAD, "--kbench-examples=100")
     assert result.ret == 1
     text = result.stdout.str()
     assert re.search(r"^wrong: \d+ of \d+ elements beyond the bound.*\(gradient of x\)$", text, re.M)
+    assert re.search(r"^  gradient of x +float32 \[", text, re.M)
     assert re.search(r"^cotangent: \(\d+, \d+\) float32", text, re.M)
     command = next(line for line in result.outlines if line.startswith("pytest ") and "grad(x)" in line)
     again = differentiable.run(*shlex.split(command)[1:])

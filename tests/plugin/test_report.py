@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -77,7 +78,9 @@ def test_an_interrupted_or_killed_run_leaves_what_it_found(project, signum):
     project.candidates("right.py")
     project.write("candidates/twice/slow.py", "import time\n\n\ndef twice(x):\n    time.sleep(1)\n    return x * 2\n")
     command = [sys.executable, "-m", "pytest", "tasks", "--kbench", "--kbench-report=results.json", "-q"]
-    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True) as process:
+    # Whoever is started in the background by a shell may have been told to ignore the first of these signals.
+    heeded = functools.partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True, preexec_fn=heeded) as process:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if (project.path / "results.json").exists() and len(document(project)["records"]) > 5:

@@ -127,11 +127,29 @@ def test_a_wrong_option_is_one_error_and_exit_code_4(project, option, message):
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-def test_a_case_that_does_not_fit_the_task_fails_and_says_how(project):
+def test_a_case_that_fits_no_task_is_wrong_usage(project):
     project.candidates("right.py")
     result = project.grade("--kbench-case=dims(n=3) dtype(float32) seed(1)")
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["case: dims: twice has (rows, columns), *"])
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --kbench-case: dims: twice has (rows, columns), the case gives (n)"])
+
+
+def test_a_case_that_fits_one_of_several_tasks_is_graded(project):
+    project.candidates("right.py")
+    other = (project.path / "tasks/twice.py").read_text().replace("twice", "thrice").replace("rows", "lines")
+    project.write("tasks/thrice.py", other)
+    project.write("candidates/thrice/mine.py", "def thrice(x):\n    return x * 2\n")
+    result = project.grade("--kbench-case=dims(rows=3,columns=2) dtype(float32) seed(1)")
+    assert result.ret == 1
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["case: dims: thrice has (lines, columns), *"])
+
+
+def test_a_name_that_is_nearly_a_candidates_is_answered_with_that(project):
+    project.candidates("right.py")
+    result = project.grade("--kbench-candidate=rihgt.py")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["ERROR: --kbench-candidate=rihgt.py: *of that name; there is right.py"])
 
 
 def test_nothing_graded_is_exit_code_5(project):
