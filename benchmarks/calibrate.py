@@ -44,7 +44,6 @@ from pytest_kbench.checks.downgrade import downgrade
 from pytest_kbench.checks.examine import examine, outputs_of
 from pytest_kbench.environment import environment
 from pytest_kbench.formats.native import load
-from pytest_kbench.grader import HOPELESS
 from pytest_kbench.options import EXAMPLES, Settings
 from pytest_kbench.oracle import tolerance, truth
 from pytest_kbench.oracle.compare import compare
@@ -52,7 +51,7 @@ from pytest_kbench.oracle.coverage import derive
 from pytest_kbench.oracle.golden import golden
 from pytest_kbench.oracle.precision import relative_error
 from pytest_kbench.oracle.strategies import cases as strategy
-from pytest_kbench.record import Reason, Record
+from pytest_kbench.record import HOPELESS, Reason, Record
 from pytest_kbench.sandbox.host import Returned, Sandbox
 from pytest_kbench.task import Task
 from pytest_kbench.values import Masks

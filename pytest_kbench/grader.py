@@ -27,7 +27,7 @@ from .checks.bench import Bench
 from .formats import native
 from .options import WARM, CheckName, Settings
 from .oracle.truth import Truths
-from .record import Reason, Record, Verdict
+from .record import HOPELESS, Reason, Record, Verdict
 from .sandbox.host import LayerReport, Sandbox, SandboxError
 from .task import Task
 
@@ -42,7 +42,6 @@ CHECK_MODULES = {
 }
 PROBLEMS = (EnvironmentFault, SandboxError)
 
-HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)
 TIMEOUTS = 3
 
 CaseLike = NamedCase | Case | str

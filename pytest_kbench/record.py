@@ -59,6 +59,10 @@ class Reason(enum.StrEnum):
     GIVEN_UP = "given_up"  # after an earlier failure of the candidate there was no point: it did not build, or hung
 
 
+# After one of these the candidate's other cases have no point.
+HOPELESS = (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE, Reason.ENVIRONMENT)
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """One candidate output against its golden output.

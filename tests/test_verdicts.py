@@ -93,6 +93,7 @@ def sampled(task: Task, seed: int, most: int) -> list[NamedCase]:
     return [*(each for each in fixed if each.case.calls[0].dims in shapes), *sequences(task, "cpu", seed)]
 
 
+@pytest.mark.slow  # `pytest tasks/ --kbench` says the same
 @pytest.mark.parametrize("candidate", SHIPPED, ids=named)
 def test_a_shipped_candidate_passes(grader: Grader, candidate: Candidate) -> None:
     checks = ("build", "correct", "contract", "determinism", "fuzz")  # gradients: below

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..candidate import escaped
 from ..case import DTYPE_NAMES
 from ..options import CHECKS
-from ..record import GRADIENTS, SEARCHED, Reason, Record
+from ..record import GRADIENTS, HOPELESS, SEARCHED, Reason, Record
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -59,8 +59,8 @@ def _verdict(records: Sequence[Record]) -> str:
     failed = [record for record in records if record.status == "failed"]
     if failed:
         reasons = dict.fromkeys(str(record.reason) for record in failed if record.reason)
-        built = any(record.reason not in (Reason.BINDING, Reason.COMPILE, Reason.LOAD) for record in failed)
-        given_up = built and any(record.reason is Reason.GIVEN_UP for record in records)
+        called = any(record.reason not in HOPELESS for record in failed)
+        given_up = called and any(record.reason is Reason.GIVEN_UP for record in records)
         return f"FAILED: {', '.join([*reasons, *(['given up'] if given_up else [])])}"
     if all(record.status == "skipped" for record in records):
         first = next(record for record in records)
