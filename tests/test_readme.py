@@ -31,7 +31,7 @@ def test_there_are_a_task_and_two_candidates():
 
 @pytest.mark.parametrize("name", ["mine.py", "mine.cpp"])
 def test_its_candidates_pass(project, name):
-    with Grader(Settings(max_failures=1)) as grader:
+    with Grader(Settings(max_failures=1, examples=30)) as grader:
         verdict = grader.grade(ROOT / "tasks" / "softmax.py", project / "candidates" / "softmax" / name)
     assert verdict.outcome == "passed", verdict.message
 
@@ -40,7 +40,7 @@ def test_its_task_grades_its_own_reference(project, tmp_path):
     source = (project / "tasks" / "rms_norm.py").read_text()
     copy = tmp_path / "copy.py"
     copy.write_text("import torch.nn.functional as F\n" + source[source.index("\ndef ") : source.index("\ntask = ")])
-    with Grader(Settings(max_failures=1)) as grader:
+    with Grader(Settings(max_failures=1, examples=30)) as grader:
         verdict = grader.grade(project / "tasks" / "rms_norm.py", copy)
     assert verdict.outcome == "passed", verdict.message
 

@@ -63,13 +63,17 @@ def expected(candidate: Candidate, of: str = "verdict") -> list[str]:
 # maximum of nothing, exp(scores - their logsumexp) where these are in the millions, a fast path without a graph, memory
 # that every call uses again, thousands of equal terms in one accumulator, what underflows on the way back.
 FORWARDS_ALONE = [each for each in HONEST if expected(each, "gradients")]
-COMPILED = ("softmax/compiled.py",)  # once more for every shape and its backward
+# These compile for every shape and its backward, import much at their first call, or go through their loops in Python.
+LENGTHY = (
+    *("softmax/compiled.py", "relu/custom_operator.py", "softmax/gradient_of_operator.py"),
+    *("unet_linear/chunks_recomputed.py", "mnist_conv_relu_pool/term_by_term.py"),
+)
 
 
 def graded(candidates: Iterable[Candidate]) -> list[pytest.ParameterSet]:
     """Parameters of a test; those that take minutes are slow."""
     return [
-        pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in COMPILED else [])
+        pytest.param(each, id=named(each), marks=[pytest.mark.slow] if named(each) in LENGTHY else [])
         for each in sorted(candidates, key=task_of)
     ]
 
