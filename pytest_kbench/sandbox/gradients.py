@@ -44,14 +44,15 @@ def differentiated(
     `cotangents` go by the number of the output. `backward="twice"` adds up two passes, each after a forward of its own
     (`again` makes one; one of other values comes first, in case a backward takes what the last forward left). The
     second one's cotangents are the negatives, and so should its gradients be; those in memory that is used again are
-    not. (Autograd's own accumulation may write to the cotangents.) The first pass is made once more over the same
-    graph, whose saved tensors must be what they were. `"changed"` adds a forward and a backward per argument, which
+    not. (Autograd's own accumulation may write to the cotangents.) A third forward is differentiated twice: what its
+    graph has saved must stay what it was. `"changed"` adds a forward and a backward per argument, which
     changes in place between the two and back after them, and one whose outputs change.
     """
     leaves = list(forward.leaves.values())
     if backward == "twice":
         _with_others(forward.arguments, again)
-        first = _over_and_over(forward.objects, cotangents, leaves)
+        first = _product(forward.objects, cotangents, leaves)
+        first = _again_over_one_graph(again(forward.arguments), cotangents, leaves, first)
         second = _product(again(forward.arguments), {index: -each for index, each in cotangents.items()}, leaves)
         return [None if a is None or b is None else _half_apart(a, b) for a, b in zip(first, second, strict=True)]
     first = found = _product(forward.objects, cotangents, leaves)
@@ -72,18 +73,25 @@ def _with_others(arguments: Sequence[object], again: Callable[[Sequence[object]]
     again(tensors)
 
 
-def _over_and_over(
-    objects: Sequence[object], cotangents: Mapping[int, torch.Tensor], leaves: Sequence[torch.Tensor]
+def _again_over_one_graph(
+    objects: Sequence[object],
+    cotangents: Mapping[int, torch.Tensor],
+    leaves: Sequence[torch.Tensor],
+    plain: Sequence[torch.Tensor | None],
 ) -> Sequence[torch.Tensor | None]:
-    """Gradients of two backwards over one graph: the first ones, or the second where these have other bits.
+    """The plain gradients; where two backwards over one graph are not alike, what the second one gives.
 
-    A second one that raises knows that it cannot be made.
+    A backward that raises knows that it cannot be made twice, as that of `torch.compile` does at the first.
     """
-    first = _product(objects, cotangents, leaves, keep=True)
     with contextlib.suppress(Exception):
+        first = _product(objects, cotangents, leaves, keep=True)
         second = _product(objects, cotangents, leaves)
-        return [b if a is None or b is None or not torch.equal(a, b) else a for a, b in zip(first, second, strict=True)]
-    return first
+        alike = [
+            a is b or (a is not None and b is not None and torch.equal(a, b))
+            for a, b in zip(first, second, strict=True)
+        ]
+        return [known if same else other for known, same, other in zip(plain, alike, second, strict=True)]
+    return plain
 
 
 def _after_changes(
