@@ -5,7 +5,6 @@ Everything else waits for `--kbench`.
 
 from __future__ import annotations
 
-import difflib
 import os
 import zlib
 from pathlib import Path
@@ -179,6 +178,8 @@ def _check_candidate(config: pytest.Config, wanted: str | None) -> None:
         return
     names = {each.name for each in _candidates(config).glob("*/*") if each.name[0] not in "_."}
     if wanted not in names:
+        import difflib
+
         near = difflib.get_close_matches(wanted, names, cutoff=0.4)
         said = f"; there is {', '.join(near)}" if near else ""
         raise pytest.UsageError(f"{CANDIDATE}={wanted}: no task has a candidate of that name{said}")

@@ -89,9 +89,9 @@ class Session:
             files = [file for place in places if (file := place / f"{folder.name}.py").is_file()]
             if tasks and whole and not files:
                 items.append(self._without_task(session, folder))
-            elif files and (whole or files[0] in named) and not any(map(native.is_task_file, files)):
+            elif files and (whole or files[0] in named) and _misnames_its_task(files):
                 items.append(self._no_task(session, folder, files[0]))
-        if self.run.case is not None and not hasattr(self.config, "workerinput"):
+        if self.run.case is not None and not self._is_worker:
             _require_fit(self.run.case, [each.task for item in items if (each := planned_of(item))])
 
     def _folders(self) -> list[Path]:
@@ -269,6 +269,11 @@ class Session:
                 document.write(path, data)
             except OSError as error:
                 self._unwritten[path] = error.strerror or str(error)
+
+
+def _misnames_its_task(files: Sequence[Path]) -> bool:
+    """Whether none of these is a task file, and the first one makes a task all the same."""
+    return not any(map(native.is_task_file, files)) and native.mentions_task(files[0])
 
 
 def _require_fit(case: Case, tasks: Sequence[Task]) -> None:

@@ -6,6 +6,7 @@ Recognised by reading, not by importing; imported under a private name, so that 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import sys
@@ -38,6 +39,13 @@ def is_task_file(path: Path) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return any(line.startswith((b"task = Task(", b"task=Task(", b"task: Task")) for line in source.splitlines())
     return any(_binds_task(statement) for statement in tree.body)
+
+
+def mentions_task(path: Path) -> bool:
+    """Whether the file's text makes a `Task` anywhere, under whatever name; an ordinary module does not."""
+    with contextlib.suppress(OSError):
+        return b"Task(" in path.read_bytes()
+    return False
 
 
 def load(path: Path) -> tuple[Task, ModuleType]:

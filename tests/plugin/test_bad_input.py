@@ -117,6 +117,8 @@ def test_a_file_that_calls_its_task_otherwise_is_no_task_and_that_is_told(projec
     result = project.run(named, "--kbench")
     assert result.ret == 1
     result.stdout.fnmatch_lines(["task: *twice.py: its top level binds no `task` to a call of Task. Write *"])
+    file.write_text("def twice(x):\n    return x * 2\n")  # an ordinary module of that name
+    assert project.run(named, "--kbench").ret == 5
 
 
 def test_an_empty_folder_is_a_task_without_candidates(project):
