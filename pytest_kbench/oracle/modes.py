@@ -119,7 +119,7 @@ class Shaking(Double):
 
     An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
     is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
-    dtype; the unit is its accumulator's. What is about to become subnormal becomes zero: hardware and exponentials may
+    dtype; the unit is its accumulator's, unless it is given. What is about to become subnormal becomes zero: hardware and exponentials may
     make it so, and a large factor may come after it. The method is random rounding (Parker's Monte Carlo arithmetic) at
     the level of operations; those that only select or move values stay exact, so that masks such as x == max(x) still
     hold.
@@ -136,6 +136,7 @@ class Shaking(Double):
         self._expected: Iterator[Tensor] = iter(())
         self._unit = torch.finfo(accumulator(dtype)).eps if unit is None else unit
         self._least = 2.0 * torch.finfo(accumulator(dtype)).smallest_normal
+        self._normal = torch.finfo(dtype).smallest_normal if unit is not None and dtype == torch.float16 else 0.0
         self._chance = chance
         self.sums = False
         self.kinks = False
@@ -158,7 +159,11 @@ class Shaking(Double):
             self.terms = max(self.terms, _terms(name, args, result))
         for each in result if isinstance(result, tuple | list) else (result,):
             if isinstance(each, Tensor) and each.dtype == torch.float64 and each.numel():
+                small = each.abs() < self._normal if self._normal else None
                 nudge(each, self._unit, self._chance)
+                if small is not None:  # float16 has no finer steps there
+                    nudge(steps := torch.full_like(each, self._normal), self._unit, self._chance)
+                    each.add_(steps.sub_(self._normal).mul_(small))
                 torch.hardshrink(each, self._least, out=each)
         self._cancelled(name, args, result)
         return result
