@@ -173,6 +173,11 @@ REJECTED_ONCE = [
         " layout(weight=offset,cotangent=expanded) values(x=subnormal,cotangent=tiny)",
     ),
     (
+        "mnist_linear/product_then_bias.py",
+        "dims(batch=8,features=48,classes=43) dtype(bfloat16) state(xavier)"
+        " layout(x=expanded,weight=expanded,bias=expanded) values(x=zeros)",
+    ),
+    (
         "llama_rmsnorm/hf_llama.py",
         "dims(tokens=8193,hidden=4) dtype(float16) state(trained) scalars(eps=1e-06)"
         " values(x=subnormal,cotangent=subnormal)",

@@ -119,10 +119,10 @@ class Shaking(Double):
 
     An intermediate can be worse conditioned than every input: in a softmax gradient, y (c - sum y c) with one y near 1
     is zero however c is shaken, yet honest kernels are off by a unit of c, because their y is. `dtype` is the working
-    dtype; the unit is its accumulator's, unless it is given. What is about to become subnormal becomes zero: hardware and exponentials may
-    make it so, and a large factor may come after it. The method is random rounding (Parker's Monte Carlo arithmetic) at
-    the level of operations; those that only select or move values stay exact, so that masks such as x == max(x) still
-    hold.
+    dtype; the unit is its accumulator's, unless it is given. What is about to become subnormal becomes zero: hardware
+    and exponentials may make it so, and a large factor may come after it. The method is random rounding (Parker's Monte
+    Carlo arithmetic) at the level of operations; those that only select or move values stay exact, so that masks such
+    as x == max(x) still hold.
 
     Afterwards `sums` says whether anything but such operations and pointwise ones ran, and `terms` how many terms the
     longest of their sums has, as far as their arguments show (1 at least); `kinks` whether one of them chose.

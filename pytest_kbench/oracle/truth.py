@@ -73,10 +73,12 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     coarse: tuple[torch.Tensor | None, ...] = (None,) * len(found.golden)
     if mode is not None:
         coarse = coarser(task, question.arguments, mode, backward)
-    elif call.dtype in HALF and (found.kinks or backward is not None):
+    elif call.dtype in HALF and (found.kinks or backward is not None or any(map(_flat, found.golden))):
         coarse = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden)
         if not found.kinks:
-            coarse = (*(None,) * question.eager.returned, *coarse[question.eager.returned :])
+            count = question.eager.returned
+            alike = (each if _flat(exact) else None for each, exact in zip(coarse, found.golden, strict=True))
+            coarse = (*alike,) if backward is None else (*alike,)[:count] + coarse[count:]
     moving = found.contested or (None,) * len(found.golden)
     starts = _starts(question, found.golden)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
@@ -114,6 +116,15 @@ def _starts(question: Question, golden: Sequence[torch.Tensor]) -> tuple[float |
 
 
 HALF = ("float16", "bfloat16")
+FLAT = 2.0**-6  # of the largest element
+
+
+def _flat(values: torch.Tensor) -> bool:
+    """Whether all elements are alike: none shows then how large the parts were that cancelled, of a product and a bias."""
+    if values.numel() < 2 or not values.is_floating_point():
+        return False
+    low, high = torch.aminmax(values)
+    return bool((high - low).abs() <= FLAT * torch.maximum(high.abs(), low.abs()))
 
 
 def _largest(values: torch.Tensor) -> float:
