@@ -320,9 +320,14 @@ def _rows(size: tuple[int, ...]) -> tuple[int, ...]:
     return (*size[:-1], 1) if size else ()
 
 
+def _largest(dtype: torch.dtype) -> float:
+    """The largest finite number of a dtype, or of float32, in which values are drawn."""
+    return min(float(torch.finfo(dtype).max), float(torch.finfo(torch.float32).max))
+
+
 def _wide(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """Magnitudes over several powers of ten: what a Gaussian-tail shortcut does not expect. Finite in float16 too."""
-    limit = float(torch.finfo(dtype).max) / 4
+    limit = _largest(dtype) / 4
     return _normal(size, generator).mul_(_normal(size, generator).mul_(2.0).exp_()).clamp_(-limit, limit)
 
 
@@ -339,7 +344,7 @@ def _spike(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator
 
 def _huge(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
     """Finite, but squares and some sums overflow."""
-    return _normal(size, generator).clamp_(-4, 4).mul_(torch.finfo(dtype).max / 256)
+    return _normal(size, generator).clamp_(-4, 4).mul_(_largest(dtype) / 256)
 
 
 def _sorted(size: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> torch.Tensor:
@@ -387,7 +392,7 @@ def _sprinkle(values: torch.Tensor, generator: torch.Generator, extras: tuple[fl
 
 
 def _near_largest(dtype: torch.dtype) -> float:
-    return min(1e4, float(torch.finfo(dtype).max) / 4)
+    return min(1e4, _largest(dtype) / 4)
 
 
 PLANNED: Mapping[str, Callable[[tuple[int, ...], torch.dtype, torch.Generator], torch.Tensor]] = {

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, find, given
 
 from pytest_kbench import Dim, Optional, Param, Scalar, Task, Tensor, integers, masks, normal
-from pytest_kbench.case import Case
+from pytest_kbench.case import PLANS, Call, Case
 from pytest_kbench.expression import shape
 from pytest_kbench.formats import native
 from pytest_kbench.oracle import strategies
@@ -239,3 +240,15 @@ def test_where_no_drawn_shape_keeps_the_condition_named_shapes_are_drawn():
     dims = {call.dims for case in drawn(task, 60) for call in case.calls}
     assert {tuple(each.items()) for each in shapes.values()} <= dims
     assert all(dict(each)["n"] == dict(each)["m"] + 3 for each in dims)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_every_value_plan_is_drawn_in_every_dtype(dtype):
+    def same(x):
+        return x
+
+    task = Task(same, args=[Tensor("x", "n")], shapes={"one": dict(n=64)}, dtypes=[dtype])
+    for plan in PLANS:
+        (x,) = draw(task, Call((("n", 64),), dtype, plans=(("x", plan),), seed=1))
+        assert x.values.dtype == getattr(torch, dtype)
+        assert plan in ("nan", "inf", "extreme") or bool(x.values.isfinite().all())
