@@ -166,9 +166,11 @@ class SharedBuffer:
         self._write_guards()
         return True
 
-    def tensor(self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int) -> torch.Tensor:
-        """The shared data as a tensor, in the grader."""
-        return tensor_over(self.storage, dtype, shape, strides, HEAD // dtype.itemsize + offset)
+    def tensor(
+        self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, begin: int = 0
+    ) -> torch.Tensor:
+        """The shared data, from the byte `begin` on, as a tensor, in the grader."""
+        return tensor_over(self.storage, dtype, shape, strides, (HEAD + begin) // dtype.itemsize + offset)
 
     def close(self) -> None:
         """Give the descriptor back; the mapping goes with the last tensor over it."""
@@ -187,11 +189,11 @@ class MappedBuffer:
             os.close(fd)
         self._fence: tuple[int, int] | None = None
 
-    def storage(self, used: int) -> torch.UntypedStorage:
-        """A storage of exactly `used` bytes, over the data."""
+    def storage(self, used: int, begin: int = 0) -> torch.UntypedStorage:
+        """A storage of exactly `used` bytes, over the data from the byte `begin` on."""
         if used == 0:
             return torch.UntypedStorage(0)
-        return torch.frombuffer(self._map, dtype=torch.uint8, count=used, offset=HEAD).untyped_storage()
+        return torch.frombuffer(self._map, dtype=torch.uint8, count=used, offset=HEAD + begin).untyped_storage()
 
     def fence(self, begin: int, end: int) -> None:
         """Under AddressSanitizer, let instrumented code touch nothing of the mapping but these bytes of the data."""

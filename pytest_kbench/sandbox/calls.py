@@ -110,8 +110,8 @@ class Child:
         self.has_backward = loaded.backward  # a function of its own for gradients; else autograd is asked
         self.kept = kept
         self._sound: bool | None = None  # whether a call came back
-        self._connection = connection
-        self._program = program
+        self.connection = connection
+        self.program = program
         self._slots: dict[int, _Slot] = {}
         self._held: dict[int, list[_Waiting | None]] = {}
         self._called: dict[int, tuple[Sequence[TensorArgument | ValueArgument], list[_Placed]]] = {}
@@ -130,7 +130,7 @@ class Child:
     @property
     def alive(self) -> bool:
         """Whether it can be called again; one whose process ended since the last call cannot."""
-        return self._connection.poll()
+        return self.connection.poll()
 
     @property
     def sound(self) -> bool:
@@ -140,25 +140,25 @@ class Child:
     @property
     def has_graph(self) -> bool:
         """Whether autograd can know what it does; where outputs are filled it cannot."""
-        return self._program.binding != "tvm-ffi"
+        return self.program.binding != "tvm-ffi"
 
     @property
     def layers(self) -> LayerReport:
         """Which layers of the lock-down hold for it."""
-        return self._connection.report
+        return self.connection.report
 
     @property
     def pid(self) -> int | None:
         """Its process id."""
-        return self._connection.pid
+        return self.connection.pid
 
     def pause(self) -> None:
         """Stop it and all that it started: no processor time is used until `resume`, or until it is asked again."""
-        self._connection.pause()
+        self.connection.pause()
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
-        self._connection.resume()
+        self.connection.resume()
 
     def call(
         self,
@@ -190,7 +190,7 @@ class Child:
                 placed.append(self._place(index + (_APART if apart else 0), argument))
                 described.append(placed[-1].slot.layout)
             else:
-                described.append(_describe_value(argument.value))
+                described.append(describe_value(argument.value))
         waiting = self._await_outputs(outputs, hold)
         self._called[hold] = arguments, placed
         body = {
@@ -246,9 +246,9 @@ class Child:
     ) -> Returned | Failure:
         """Ask for a call or a backward, and collect what it left."""
         revealed = time.monotonic()
-        allowed = Overtime(overtime, self._program.compiles)
+        allowed = Overtime(overtime, self.program.compiles)
         try:
-            reply = self._connection.request(
+            reply = self.connection.request(
                 operation, {**body, "drop": self._drop}, revealed + seconds, wire.Called, self._new, allowed
             )
         except wire.WireError as error:
@@ -259,9 +259,9 @@ class Child:
         answered = time.monotonic()
         self._sound = self._sound or not isinstance(reply, Failure)
         if isinstance(reply, Failure):
-            return sanitizer.judged(reply, self._program)
+            return sanitizer.judged(reply, self.program)
         if contradiction := self._contradiction(reply, arguments, len(waiting)):
-            return self._connection.breach(contradiction)
+            return self.connection.breach(contradiction)
         returned = self._collect(reply, arguments, placed, waiting)
         returned.seconds.update(place=revealed - begun, call=answered - revealed, collect=time.monotonic() - answered)
         return returned
@@ -274,15 +274,15 @@ class Child:
         if hold not in self._held:
             return Failure(Reason.EXITED, "the outputs of that call are gone: the process that held them has ended")
         waiting = [each for each in self._held[hold] if each is not None]
-        if self._program.binding == "tvm-ffi" and self.alive:  # they lie in shared memory already
+        if self.program.binding == "tvm-ffi" and self.alive:  # they lie in shared memory already
             return tuple(each.copy() for each in waiting)
         for each in waiting:
             each.poison()
-        reply = self._connection.request("reread", {"hold": hold}, time.monotonic() + seconds, wire.Copied)
+        reply = self.connection.request("reread", {"hold": hold}, time.monotonic() + seconds, wire.Copied)
         if isinstance(reply, Failure):
             return reply
         if len(reply.fits) > len(waiting):
-            return self._connection.breach("it copied more outputs than there are")
+            return self.connection.breach("it copied more outputs than there are")
         fits = (*reply.fits, *([False] * len(waiting)))
         return tuple(each.copy() if fit else None for each, fit in zip(waiting, fits, strict=False))
 
@@ -296,9 +296,9 @@ class Child:
 
     def close(self) -> None:
         """Kill it, and all that it started."""
-        self._connection.close()
+        self.connection.close()
         if self.kept is not None:
-            give_back(self.kept, self._connection, sound=self._sound is not False)
+            give_back(self.kept, self.connection, sound=self._sound is not False)
         for buffer in self._new:
             buffer.close()
         self._new = []
@@ -322,13 +322,13 @@ class Child:
                     known = SharedBuffer(used)
                 except OSError as error:
                     raise SandboxError(f"no {used} bytes of memory to share with a child: {error}") from error
-                self._connection.shared_bytes += known.size
+                self.connection.shared_bytes += known.size
                 self._new.append(known)
         known.arrange(used)
         return known
 
     def _retire(self, buffer: SharedBuffer) -> None:
-        self._connection.shared_bytes -= buffer.size
+        self.connection.shared_bytes -= buffer.size
         if buffer in self._new:
             self._new.remove(buffer)
             buffer.close()
@@ -342,7 +342,7 @@ class Child:
         known = self._slots.get(index)
         used = argument.storage * itemsize
         buffer = self._buffer(known.buffer if known else None, used)
-        layout = _layout(buffer, values.dtype, tuple(values.shape), argument.strides, argument.offset, used)
+        layout = describe_tensor(buffer, values.dtype, tuple(values.shape), argument.strides, argument.offset, used)
         dense = (
             argument.offset == 0 and argument.storage == values.numel()
             and (values.numel() == 0 or argument.strides == contiguous_strides(values.shape))
@@ -388,7 +388,7 @@ class Child:
         self, reply: wire.Called, arguments: Sequence[TensorArgument | ValueArgument], outputs: int
     ) -> str | None:
         """What of a well-formed reply cannot be true of this call."""
-        if self._program.binding == "tvm-ffi":
+        if self.program.binding == "tvm-ffi":
             return "it described objects, where outputs are filled" if reply.objects else None
         if any(each.fits for each in reply.objects[outputs:]):
             return "it copied more outputs than there are"
@@ -404,7 +404,7 @@ class Child:
         placed: Sequence[_Placed],
         waiting: Sequence[_Waiting | None],
     ) -> Returned:
-        if self._program.binding == "tvm-ffi":
+        if self.program.binding == "tvm-ffi":
             claims = tuple(_claim_of(None if each is None else each.spec) for each in waiting)
             outputs = tuple(None if each is None else each.copy() for each in waiting)
         else:
@@ -459,14 +459,16 @@ def _reach(argument: TensorArgument) -> int:
     return argument.offset + 1 + sum((size - 1) * step for size, step in zip(shape, argument.strides, strict=True))
 
 
-def _layout(
+def describe_tensor(
     buffer: SharedBuffer,
     dtype: torch.dtype,
     shape: tuple[int, ...],
     strides: tuple[int, ...] | None,
     offset: int,
     used: int | None = None,
+    begin: int = 0,
 ) -> dict[str, object]:
+    """A tensor in a buffer, for the wire: its storage has `used` bytes from the byte `begin` of the data on."""
     return {
         "type": "tensor",
         "buffer": buffer.number,
@@ -475,10 +477,11 @@ def _layout(
         "shape": list(shape),
         "strides": list(contiguous_strides(shape) if strides is None else strides),
         "offset": offset,
+        "begin": begin,
     }
 
 
-def _describe_value(value: int | float | bool | str | None) -> dict[str, object]:
+def describe_value(value: int | float | bool | str | None) -> dict[str, object]:
     """A value for the wire; numbers travel as text, exactly."""
     if isinstance(value, (bool, str)) or value is None:
         return {"type": "plain", "value": value}
@@ -489,7 +492,7 @@ def _describe_value(value: int | float | bool | str | None) -> dict[str, object]
 
 def _described(waiting: _Waiting | None) -> dict[str, object] | None:
     """Where an output is to be filled or copied, for the wire."""
-    return None if waiting is None else _layout(waiting.buffer, waiting.spec.dtype, waiting.spec.shape, None, 0)
+    return None if waiting is None else describe_tensor(waiting.buffer, waiting.spec.dtype, waiting.spec.shape, None, 0)
 
 
 def _claim_of(spec: OutputSpec | None) -> OutputClaim:

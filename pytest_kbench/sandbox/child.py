@@ -13,7 +13,6 @@ import ctypes
 import faulthandler
 import importlib.machinery
 import importlib.util
-import linecache
 import os
 import random
 import re
@@ -23,7 +22,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace, TracebackType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -31,21 +30,18 @@ import tvm_ffi
 
 from . import wire
 from .buffers import MappedBuffer, tensor_over
+from .claims import LONGEST_COMPILER_OUTPUT, NoEntryPoint, bounded, claim, copied, describe, failed, listed, middle_cut
 from .gradients import Forward, differentiated, with_leaves
 from .limits import LayerReport
+from .reference import import_reference
+from .timed import Rehearsed, backwards, before_backwards, forwards, quiet_allocator
 
 MODULE_NAME = "candidate"
 BACKWARD = "backward"  # the name of a candidate's own gradients
-LONGEST_MESSAGE = 2000  # characters of an exception's text
-LONGEST_DETAIL = 16_000  # characters of a traceback
-LONGEST_COMPILER_OUTPUT = 64_000
-MOST_FRAMES = 20
 
 _USER = "candidate"
-_MEMORY_SIGNS = ("can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)  # as they are before any candidate is there
 _MOST_NAMES = 10
 _EXPORTS = {
     "tvm-ffi": "export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});",
@@ -53,10 +49,6 @@ _EXPORTS = {
 }
 
 Message = dict[str, Any]
-
-
-class _NoEntryPoint(Exception):
-    """The candidate is loaded and has none of the names."""
 
 
 def poison_free_memory() -> None:
@@ -134,6 +126,7 @@ class LoadedCandidate:
         self._buffers: dict[int, MappedBuffer] = {}
         self._tensors: dict[str, tuple[object, torch.Tensor, Message]] = {}
         self._held: dict[int, Forward] = {}
+        self._rehearsed: list[Rehearsed] = []
 
     def reply(self, seq: int, body: Mapping[str, object]) -> None:
         """Send one reply; output that was printed before is flushed first. Without a channel there is no going on."""
@@ -143,7 +136,7 @@ class LoadedCandidate:
         try:
             frame = wire.encode({"seq": seq, **body})
         except wire.WireError as error:
-            frame = wire.encode({"seq": seq, **_failed("raised", f"its reply was too long: {error}")})
+            frame = wire.encode({"seq": seq, **failed("raised", f"its reply was too long: {error}")})
         self._channel.sendall(frame)
 
     def map(self, buffers: Sequence[Sequence[int]], descriptors: Sequence[int]) -> None:
@@ -159,6 +152,8 @@ class LoadedCandidate:
             "backward": self.backward,
             "reread": self.reread,
             "build": self.build,
+            "rehearse": self.rehearse,
+            "turn": self.turn,
         }[request["op"]]
         try:
             return operation(request)
@@ -177,6 +172,8 @@ class LoadedCandidate:
                 self._module = tvm_ffi.load_module(self._path)
             case "torch":
                 self._module = load_torch_library(self._path)
+            case "reference":
+                self._module = import_reference(Path(self._path), request["search"])
             case _:
                 self._module = import_candidate(Path(self._path))
         for name in request["entry_points"]:
@@ -189,7 +186,7 @@ class LoadedCandidate:
         said = _no_entry_point(request["entry_points"], _functions_of(self._module, self._path))
         if binding in _EXPORTS:
             said += f"; {_EXPORTS[binding].format(name=request['entry_points'][0])}"
-        raise _NoEntryPoint(said)
+        raise NoEntryPoint(said)
 
     def call(self, request: Message) -> Mapping[str, object]:
         """Call the entry point and describe (destination passing: has filled) what comes back."""
@@ -204,9 +201,9 @@ class LoadedCandidate:
             self._function(*given, *targets)
             self._held[hold].objects += targets
             return {"is": "called", "objects": []}
-        objects = _listed(self._function(*given))
+        objects = listed(self._function(*given))
         self._held[hold].objects += objects
-        return {"is": "called", "objects": [_claim(each, arguments, targets, i) for i, each in enumerate(objects)]}
+        return {"is": "called", "objects": [claim(each, arguments, targets, i) for i, each in enumerate(objects)]}
 
     def backward(self, request: Message) -> Mapping[str, object]:
         """The gradients of an earlier call's outputs, described (destination passing: filled); it is run only once.
@@ -223,27 +220,58 @@ class LoadedCandidate:
         function = self._function
         assert function is not None, "load comes first"
         if self._backward is None:
-            found = differentiated(
-                forward, starts, request["backward"], lambda arguments: _listed(function(*arguments))
-            )
+            found = differentiated(forward, starts, request["backward"], lambda arguments: listed(function(*arguments)))
         else:
             given = [*starts.values(), *forward.arguments, *forward.objects]
             given += targets if self._destination_passing else []
             for _ in range(2 if request["backward"] == "twice" else 1):
-                found = _listed(self._backward(*given))
+                found = listed(self._backward(*given))
         if self._destination_passing:
             return {"is": "called", "objects": []}
         sources = [*starts.values(), *forward.arguments]
         return {
             "is": "called",
-            "objects": [_claim(each, sources, targets, index) for index, each in enumerate(found)],
+            "objects": [claim(each, sources, targets, index) for index, each in enumerate(found)],
         }
 
     def reread(self, request: Message) -> Mapping[str, object]:
         """Copy the outputs of an earlier call once more."""
         held = self._held.get(request["hold"], Forward([]))
         pairs = zip(held.objects, held.targets, strict=False)
-        return {"is": "copied", "fits": [_copy(each, target) for each, target in pairs]}
+        return {"is": "copied", "fits": [copied(each, target) for each, target in pairs]}
+
+    def rehearse(self, request: Message) -> Mapping[str, object]:
+        """Get calls ready that turns will make; their values come later."""
+        quiet_allocator()
+        self._forget(request["drop"], [])
+        self._rehearsed = [
+            Rehearsed(
+                [self._argument(f"t{number}.a{index}", value) for index, value in enumerate(each["arguments"])],
+                self._targets(f"t{number}.o", each["outputs"]),
+                {index: self._tensor(f"t{number}.c{index}", value) for index, value in each["cotangents"]},
+                self._targets(f"t{number}.g", each["gradients"]),
+                each["leaves"],
+            )
+            for number, each in enumerate(request["calls"])
+        ]
+        return {"is": "timed", "nanoseconds": [], "places": []}
+
+    def turn(self, request: Message) -> Mapping[str, object]:
+        """Make the rehearsed calls, or what of them is asked for, and say what the clock here shows."""
+        assert self._function is not None, "load comes first"
+        calls, fills = self._rehearsed, self._destination_passing
+        match request["part"]:
+            case "forward":
+                taken, places = forwards(self._function, calls, fills=fills)
+            case "before":
+                autograd = self._backward is None
+                taken, places = before_backwards(self._function, calls, fills=fills, autograd=autograd)
+            case _:
+                taken, places = backwards(self._backward, calls, fills=fills)
+        return {"is": "timed", "nanoseconds": taken, "places": places}
+
+    def _targets(self, slot: str, layouts: Sequence[Message | None]) -> list[torch.Tensor | None]:
+        return [None if each is None else self._tensor(f"{slot}{index}", each) for index, each in enumerate(layouts)]
 
     def build(self, request: Message) -> Mapping[str, object]:
         """Let ninja make one file; what compilers say comes with a failure."""
@@ -254,7 +282,7 @@ class LoadedCandidate:
         )
         if done.returncode != 0:
             said = done.stdout.decode("utf-8", "replace")
-            return _failed("compile", "the compiler failed", _middle_cut(said, LONGEST_COMPILER_OUTPUT))
+            return failed("compile", "the compiler failed", middle_cut(said, LONGEST_COMPILER_OUTPUT))
         return {"is": "built", "path": os.path.join(request["directory"], request["output"])}
 
     def _forget(self, drop: Sequence[int], keep_holds: Sequence[int]) -> None:
@@ -282,10 +310,11 @@ class LoadedCandidate:
         known = self._tensors.get(slot)
         shape, strides, offset = tuple(layout["shape"]), tuple(layout["strides"]), layout["offset"]
         dtype, buffer = getattr(torch, layout["dtype"]), self._buffers[layout["buffer"]]
-        buffer.fence(*(edge * dtype.itemsize for edge in _edges(shape, strides, offset)))
+        begin = layout["begin"]
+        buffer.fence(*(begin + edge * dtype.itemsize for edge in _edges(shape, strides, offset)))
         if known is not None and known[2] == layout and _unbent(known[1], shape, strides, offset, known[0]):
             return known[1]
-        tensor = tensor_over(buffer.storage(layout["used"]), dtype, shape, strides, offset)
+        tensor = tensor_over(buffer.storage(layout["used"], begin), dtype, shape, strides, offset)
         self._tensors[slot] = (torch.Tensor.data_ptr(tensor), tensor, layout)
         return tensor
 
@@ -326,7 +355,7 @@ def _functions_of(module: object, path: str) -> list[str]:
 
 
 def _no_entry_point(wanted: Sequence[str], found: Sequence[str]) -> str:
-    names = ", ".join(_bounded(name, 80) for name in found[:_MOST_NAMES]) or "none at all"
+    names = ", ".join(bounded(name, 80) for name in found[:_MOST_NAMES]) or "none at all"
     if len(found) > _MOST_NAMES:
         names += f" and {len(found) - _MOST_NAMES} more"
     return f"it has no function named {' or '.join(wanted)}; it has {names}"
@@ -366,127 +395,3 @@ def load_torch_library(path: str) -> SimpleNamespace:
         name = overload.partition(".")[0]
         functions.setdefault(name, getattr(getattr(torch.ops, namespace), name))
     return SimpleNamespace(**functions)
-
-
-# Claims about returned objects. The unbound methods of torch.Tensor are asked, not the object's own.
-
-
-def _claim(value: object, arguments: Sequence[object], targets: Sequence[torch.Tensor | None], index: int) -> Message:
-    if not isinstance(value, torch.Tensor):
-        name = _type_name(value)
-        return _object_claim("class named tensor" if name == "tensor" else name)
-    with torch._C.DisableTorchFunctionSubclass():
-        strided = value.layout is torch.strided
-        callables = [_bounded(str(name), 200) for name, held in list(value.__dict__.items())[:100] if callable(held)]
-        if not any(type(value) is each for each in _PLAIN):
-            callables.insert(0, _type_name(value))
-        return {
-            "kind": "tensor" if strided else f"{value.layout} tensor",
-            "dtype": str(value.dtype).removeprefix("torch."),
-            "shape": list(value.shape),
-            "strides": list(value.stride()) if strided else None,
-            "device": str(value.device),
-            "aliases": _overlapped(value, arguments) if strided else [],
-            "callables": callables[:20],
-            "fits": index < len(targets) and _copy(value, targets[index]),
-        }
-
-
-def _listed(returned: object) -> list[object]:
-    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
-
-
-def _object_claim(kind: str) -> Message:
-    return {
-        "kind": kind, "dtype": None, "shape": None, "strides": None, "device": None,
-        "aliases": [], "callables": [], "fits": False,
-    }  # fmt: skip
-
-
-def _type_name(value: object) -> str:
-    return _bounded(type.__dict__["__name__"].__get__(type(value)), 200)  # past any metaclass of the candidate's
-
-
-def _overlapped(value: torch.Tensor, arguments: Sequence[object]) -> list[int]:
-    """Indices of the tensor arguments whose storage this tensor's storage touches."""
-    if value.device.type != "cpu":
-        return []
-    storage = value.untyped_storage()
-    begin, end = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
-    found = []
-    for index, argument in enumerate(arguments):
-        if isinstance(argument, torch.Tensor):
-            other = argument.untyped_storage()
-            if begin < other.data_ptr() + other.nbytes() and other.data_ptr() < end:
-                found.append(index)
-    return found
-
-
-def _copy(value: object, target: torch.Tensor | None) -> bool:
-    """Copy a returned tensor into shared memory, if it is what was specified."""
-    if target is None or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
-        return False
-    if value.dtype != target.dtype or value.shape != target.shape or value.device.type != "cpu":
-        return False
-    with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-        target.copy_(value.detach())
-    return True
-
-
-# Failures, described without trusting the exception.
-
-
-def describe(error: BaseException, reason: str, path: str) -> Mapping[str, object]:
-    """A failure reply for whatever was raised. Raises nothing, whatever the exception's own methods do."""
-    if isinstance(error, _NoEntryPoint):
-        return _failed("binding", _text(error))
-    name, text = _type_name(error), _text(error)
-    if reason == "compile":
-        return _failed("compile", "the compiler failed", text)
-    if isinstance(error, SystemExit):
-        return _failed("exited", _bounded(f"SystemExit: {text}", LONGEST_MESSAGE))
-    if isinstance(error, MemoryError) or any(sign in text.lower() for sign in _MEMORY_SIGNS):
-        reason = "memory"
-    detail = ""
-    with contextlib.suppress(BaseException):
-        detail = traceback_of(error, path)
-    return _failed(reason, _bounded(f"{name}: {text}" if text else name, LONGEST_MESSAGE), detail)
-
-
-def traceback_of(error: BaseException, path: str) -> str:
-    """The frames that lie in the candidate's own files, outermost first, with the source line of each."""
-    frames: list[str] = []
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename == path or code.co_filename.startswith(path + os.sep):
-            line = linecache.getline(code.co_filename, trace.tb_lineno).strip()
-            name = os.path.relpath(code.co_filename, os.path.dirname(path))
-            frames.append(f'  File "{name}", line {trace.tb_lineno}, in {code.co_name}\n    {_bounded(line, 200)}')
-        trace = trace.tb_next
-    if len(frames) > MOST_FRAMES:
-        half = MOST_FRAMES // 2
-        frames[half:-half] = [f"  ... {len(frames) - MOST_FRAMES} more frames"]
-    return _bounded("\n".join(frames), LONGEST_DETAIL)
-
-
-def _failed(reason: str, message: str, detail: str = "") -> Mapping[str, object]:
-    return {"is": "failed", "reason": reason, "message": message, "detail": detail}
-
-
-def _text(error: BaseException) -> str:
-    """`str(error)`, if it has one: the method is the candidate's and may do anything."""
-    try:
-        plain = str.__getitem__(str(error), slice(None))  # `str` may give a subclass, with methods of its own
-        return _bounded(_middle_cut(plain, LONGEST_COMPILER_OUTPUT), LONGEST_COMPILER_OUTPUT + 100)
-    except BaseException:
-        return "(its message could not be read)"
-
-
-def _bounded(text: str, most: int) -> str:
-    """At most `most` characters, all of which can be written as UTF-8."""
-    return text[:most].encode("utf-8", "replace").decode("utf-8")
-
-
-def _middle_cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most // 2]}\n[...]\n{text[-most // 2 :]}"

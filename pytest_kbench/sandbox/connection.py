@@ -21,8 +21,9 @@ from typing import Final, TypeVar
 from ..record import Reason
 from . import wire
 from .buffers import SharedBuffer
+from .disk import UNKNOWN, folder_size
 from .limits import LayerReport
-from .memory import machine_memory, name_of, private_memory, proportional_memory, resident_memory, tree_of
+from .memory import machine_memory, name_of, private_memory, proportional_memory, resident_memory, stopped, tree_of
 from .outcome import Failure, Limits, SandboxError, same_process
 from .output import Output, one_line, printable
 
@@ -32,11 +33,8 @@ GRACE: Final = 0.5  # seconds between the end of a channel and the end of its pr
 WATCH: Final = 0.05  # seconds between looks at a waiting child's memory
 SCRATCH_WATCH: Final = 0.5  # seconds between looks at a scratch folder that is no tmpfs
 BUILD_WATCH: Final = 0.1  # seconds between looks at what a compiler has written
-DEEPEST: Final = 3500  # bytes of a path; the kernel takes 4095, and a name has 255
-SMALLEST: Final = 16 << 10  # bytes that any file counts for: empty ones must have an end too
 LEAST_LEFT: Final = 256 << 20  # bytes of the machine's memory, below which a child that is waited for is ended
 NEAR_LIMIT: Final = 0.7  # of its memory: a child killed by SIGKILL above this ran out of it
-_UNKNOWN: Final = 1 << 62  # bytes: of a folder that cannot be looked through
 _BURIED: Final = "made folders deeper than a path can say"
 FDS_PER_MESSAGE: Final = 100
 LONGEST_DETAIL: Final = 64_000
@@ -76,7 +74,7 @@ class Overtime:
 NO_OVERTIME: Final = Overtime()
 
 
-R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Built)
+R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Timed, wire.Built)
 
 
 class Connection:
@@ -95,7 +93,7 @@ class Connection:
         self._status.setblocking(False)
         self._output = Output(ends.output, limits)
         self._limits = limits
-        self._zygote = zygote
+        self.zygote = zygote
         self._scratch = scratch
         self._built = built
         self._death_wait = BUILDER_DEATH_WAIT if built else DEATH_WAIT
@@ -107,6 +105,7 @@ class Connection:
         self._news.register(self._status, select.POLLIN)
         self.pid: int | None = None
         self.ended: int | None = None  # wait status
+        self.memory: int | None = None  # of a child that is to be timed: a descriptor that reads its memory
         self.alive = True
         self.report = LayerReport((), {})
         self.watched_scratch = False
@@ -198,6 +197,9 @@ class Connection:
             if isinstance(reply, wire.Ready):
                 self.report = LayerReport(reply.active, dict(reply.refused))
                 self.watched_scratch = "scratch" in reply.refused
+                while self.pid is None and time.monotonic() < deadline:  # said on another socket, a moment later
+                    self._news.poll(1.0)
+                    self._look()
                 return self.report
             if reply is self._last_word:
                 return self._last_word
@@ -221,6 +223,18 @@ class Connection:
         self.poll()
         self._paused = True  # also one that has closed its channel: it may go on working
         self._signal(signal.SIGSTOP)
+
+    def stand_still(self, seconds: float) -> Failure | None:
+        """Pause it, and wait until not one of its threads and processes runs any more; nothing of it can, then."""
+        self.pause()
+        end = time.monotonic() + seconds
+        while self.alive and self.pid is not None:
+            if all(map(stopped, tree_of(self.pid, self.zygote))):
+                return None
+            if time.monotonic() > end:
+                with self._held():
+                    return self._fail(Reason.TIMEOUT, f"it could not be stopped within {seconds:g} s")
+        return self._last_word
 
     def resume(self) -> None:
         """Let it go on, if it was paused."""
@@ -340,7 +354,8 @@ class Connection:
     def _read_status(self) -> bool:
         """Read what the zygote says; whether it says that the child has ended, or will not say anything any more."""
         try:
-            data = self._status.recv(1 << 12)
+            data, descriptors, _, _ = socket.recv_fds(self._status, 1 << 12, 1)
+            self.memory = descriptors[0] if descriptors else self.memory
         except BlockingIOError:
             return False
         except OSError:
@@ -349,6 +364,8 @@ class Connection:
         while (message := self._told.pop()) is not None:
             if "pid" in message:
                 self.pid = int(message["pid"])
+            elif "memory" in message:
+                continue  # the descriptor that came with it
             elif "status" in message:
                 self.ended = int(message["status"])
                 self._peak = max(self._peak, int(message["peak_kb"]) * 1024 - self._resident)
@@ -365,7 +382,7 @@ class Connection:
         if self.pid is None:
             return None
         allowed = self._limits.memory_bytes + self.shared_bytes
-        tree = tree_of(self.pid, self._zygote)
+        tree = tree_of(self.pid, self.zygote)
         used = sum(max(0, private_memory(each) - self._baseline) for each in tree)
         if used > allowed and len(tree) > 1:  # forks share pages: count each page once before judging
             exact = [proportional_memory(each) for each in tree]
@@ -381,21 +398,21 @@ class Connection:
             )
         if self._built and now >= self._next_build_watch:
             self._next_build_watch = now + BUILD_WATCH
-            held = sum(map(_folder_size, self._built))
+            held = sum(map(folder_size, self._built))
             if held > self._limits.build_bytes:
                 what = f"wrote more than {_size(self._limits.build_bytes)} to disk"
-                return self._fail(Reason.MEMORY, _BURIED if held >= _UNKNOWN else what)
+                return self._fail(Reason.MEMORY, _BURIED if held >= UNKNOWN else what)
         if self.watched_scratch and now >= self._next_scratch_watch:
             self._next_scratch_watch = now + SCRATCH_WATCH
-            held = _folder_size(self._scratch / str(self.pid))
+            held = folder_size(self._scratch / str(self.pid))
             if held > self._limits.scratch_bytes:
                 what = f"wrote {_size(held)} of files, {_size(self._limits.scratch_bytes)} are allowed"
-                return self._fail(Reason.MEMORY, _BURIED if held >= _UNKNOWN else what)
+                return self._fail(Reason.MEMORY, _BURIED if held >= UNKNOWN else what)
         return None
 
     def _compiles(self, now: float) -> bool:
         """Whether a compiler runs below the child, or did a moment ago."""
-        if self.pid is not None and any(name_of(each) in COMPILERS for each in tree_of(self.pid, self._zygote)[1:]):
+        if self.pid is not None and any(name_of(each) in COMPILERS for each in tree_of(self.pid, self.zygote)[1:]):
             self._compiled_at = now
         return now - self._compiled_at < COMPILER_GAP
 
@@ -483,6 +500,8 @@ class Connection:
                     self._open = False
                     self._channel.close()
                     self._status.close()
+                    if self.memory is not None:
+                        os.close(self.memory)
                     self._output.close()
         finally:
             self._use.release()
@@ -519,19 +538,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _folder_size(place: Path) -> int:
-    """Bytes on disk below a folder; without bound where it is deeper than a path can say, and hides what it holds."""
-    total, folders = 0, [str(place)]
-    while folders:  # no recursion: a candidate may have made it as deep as it likes
-        folder = folders.pop()
-        if len(os.fsencode(folder)) > DEEPEST:
-            return _UNKNOWN
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    total += max(entry.stat(follow_symlinks=False).st_blocks * 512, SMALLEST)
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
-    return total

@@ -139,7 +139,11 @@ def _product(
 
     The graph is there once more afterwards if it is to be kept.
     """
-    start = _started(objects, cotangents) if leaves else None
+    return product(started(objects, cotangents) if leaves else None, leaves, keep=keep)
+
+
+def product(start: Any, leaves: Sequence[torch.Tensor], *, keep: bool = False) -> Sequence[torch.Tensor | None]:
+    """What a backward that was `started` gives, per leaf."""
     if start is None:
         return [None] * len(leaves)
     return torch.autograd.grad(start, leaves, allow_unused=True, retain_graph=keep)
@@ -162,7 +166,7 @@ class _Start(torch.autograd.Function):
         return (None, *ctx.cotangents)
 
 
-def _started(objects: Sequence[object], cotangents: Mapping[int, torch.Tensor]) -> Any:
+def started(objects: Sequence[object], cotangents: Mapping[int, torch.Tensor]) -> Any:
     """What the backward of all outputs that have a graph starts from; `None` if none has."""
     pairs = [
         (each, cotangents[index])

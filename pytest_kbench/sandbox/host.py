@@ -290,7 +290,8 @@ class Sandbox:
             if kept is not None:
                 undo.callback(kept.take_back, ended=True, asked=None, sound=True)
             writable = () if kept is None else (kept.path,)
-            connection = self._connect(limits, (path, *program.readable), writable, program.runtime)
+            trusted = program.binding == "reference"
+            connection = self._connect(limits, (path, *program.readable), writable, program.runtime, locked=not trusted)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)
             undo.callback(connection.close)
@@ -302,9 +303,11 @@ class Sandbox:
                     "path": str(path),
                     "entry_points": list(program.entry_points),
                     "kept": None if kept is None else str(kept.path),
+                    "search": list(sys.path) if trusted else [],
                 },
                 seconds,
                 wire.Loaded,
+                strict=not trusted,
             )
             if isinstance(loaded, Failure):
                 return sanitizer.judged(loaded, program)
@@ -356,18 +359,31 @@ class Sandbox:
             zygote.close()
 
     def _ask(
-        self, connection: Connection, operation: str, body: Mapping[str, object], seconds: float, expected: type[R]
+        self,
+        connection: Connection,
+        operation: str,
+        body: Mapping[str, object],
+        seconds: float,
+        expected: type[R],
+        *,
+        strict: bool = True,
     ) -> R | Failure:
         """Wait until a new child is locked down, and make it a first request, to be answered within `seconds`."""
         ready = connection.wait_ready(time.monotonic() + READY_TIME)
         if isinstance(ready, Failure):
             return ready
-        if self._mode == "strict" and ready.refused:
+        if strict and self._mode == "strict" and ready.refused:
             raise SandboxRefused(ready.refused)
         return connection.request(operation, body, time.monotonic() + seconds, expected)
 
     def _connect(
-        self, limits: Limits, readable: Sequence[Path], writable: Sequence[Path], runtime: Runtime | None = None
+        self,
+        limits: Limits,
+        readable: Sequence[Path],
+        writable: Sequence[Path],
+        runtime: Runtime | None = None,
+        *,
+        locked: bool = True,
     ) -> Connection:
         self.check_process()
         with self._lock:
@@ -382,7 +398,8 @@ class Sandbox:
                 scratch_bytes=limits.scratch_bytes,
                 address_bytes=limits.address_bytes,
                 threads=limits.threads or self._threads,
-                locked=self._mode != "off",
+                cpus=limits.cpus,
+                locked=locked and self._mode != "off",
             )
             connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch, writable)
             self._connections.add(connection)

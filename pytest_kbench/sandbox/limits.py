@@ -47,7 +47,8 @@ class Policy:
     """What one child may do. Paths are absolute; sizes are bytes. Without `locked` none of it holds.
 
     `scratch` is an empty folder that the child's private tmpfs is mounted on; where that is refused, the child uses a
-    folder `scratch/<pid>` instead, and whoever waits for the child watches its size.
+    folder `scratch/<pid>` instead, and whoever waits for the child watches its size. `cpus`, if any, are those that the
+    child runs on.
     """
 
     scratch: str
@@ -60,6 +61,7 @@ class Policy:
     address_bytes: int | None = None
     open_files: int = 1024
     threads: int | None = None
+    cpus: tuple[int, ...] = ()
     locked: bool = True
 
     @classmethod

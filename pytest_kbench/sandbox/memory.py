@@ -101,6 +101,15 @@ def name_of(pid: int) -> str:
     return _text(Path(f"/proc/{pid}/comm")).rstrip("\n")
 
 
+def stopped(pid: int) -> bool:
+    """Whether no thread of a process runs, or could: all are stopped, or it has ended."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return True
+    return all(_text(Path(f"/proc/{pid}/task/{each}/stat")).rpartition(")")[2][1:2] in "TtZX" for each in threads)
+
+
 def _group_of(pid: int) -> int | None:
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[2])

@@ -58,7 +58,8 @@ class Limits:
     `address_bytes` are what a process may map beyond it (RLIMIT_AS), which bounds its page tables; `None`: no limit, as
     CUDA needs it. `build_bytes` are what a compiler may write to disk.
     `output_bytes` is what one request may write to stdout and stderr; of it `output_kept` are kept at either end.
-    `threads` are torch's and OpenMP's in the child.
+    `threads` are torch's and OpenMP's in the child. A child that is to be timed has CPUs of its own, which it cannot
+    leave, and lets the grader read its memory.
     """
 
     memory_bytes: int = field(default_factory=_default_memory)
@@ -70,6 +71,7 @@ class Limits:
     output_bytes: int = 64 << 20
     output_kept: int = 8192
     threads: int | None = None
+    cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,11 @@ class Program:
 
     `compiles` says that its source names a compiler, so that a call may take longer; `kept` is the place (see
     `kept.py`) of what its children compile, if they may keep it. `facts` (name, value) are what its build has to tell.
-    A library that was built for a sanitizer names the `runtime` that it needs.
+    A library that was built for a sanitizer names the `runtime` that it needs. A `reference` is the task's own file, as
+    trusted as the grader, which imports it too: its child is not locked down.
     """
 
-    binding: Literal["python", "tvm-ffi", "torch"]
+    binding: Literal["python", "tvm-ffi", "torch", "reference"]
     path: Path
     entry_points: tuple[str, ...]
     readable: tuple[Path, ...] = ()

@@ -49,7 +49,7 @@ SYSCALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "sethostname": (170, 161), "setns": (308, 268), "setpgid": (109, 154), "setpriority": (141, 140),
     "setsid": (112, 157), "settimeofday": (164, 170), "shmget": (29, 194), "socket": (41, 198),
     "socketpair": (53, 199), "swapoff": (168, 225), "swapon": (167, 224), "syslog": (103, 116), "tgkill": (234, 131),
-    "tkill": (200, 130), "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, None),
+    "timer_create": (222, 107), "tkill": (200, 130), "umount2": (166, 39), "unshare": (272, 97), "uselib": (134, None),
     "userfaultfd": (323, 282), "vhangup": (153, 58), "vmsplice": (278, 75),
 }  # fmt: skip
 
@@ -58,6 +58,8 @@ _REFUSED: Final = (
     "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp",
     "process_madvise", "process_mrelease", "migrate_pages", "move_pages", "setpriority", "ioprio_set",
     "sched_setscheduler", "sched_setparam", "sched_setattr",
+    # what lets a process that was stopped go on by itself: a timer may send SIGCONT (alarms, which may not, are left)
+    "timer_create",
     # the kernel's more dangerous doors
     "perf_event_open", "bpf", "userfaultfd", "keyctl", "add_key", "request_key", "io_uring_setup", "io_uring_enter",
     "io_uring_register", "lookup_dcookie", "syslog", "uselib", "nfsservctl",
@@ -76,9 +78,11 @@ _REFUSED: Final = (
     "lremovexattr", "fremovexattr", "removexattrat", "file_setattr",
 )  # fmt: skip
 
-# Likewise unseen, but linkers and libraries call them and expect no refusal: they succeed and do nothing.
+# Likewise unseen, or ways out of the group that is stopped and swept up, or off the CPUs where a child is timed. But
+# linkers and libraries call them and expect no refusal: they succeed and do nothing.
 _PRETENDED: Final = (
-    "setsid", "setpgid", "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes", "futimesat", "utimensat",
+    "setsid", "setpgid", "sched_setaffinity", "chmod", "fchmod", "fchmodat", "fchmodat2", "utime", "utimes",
+    "futimesat", "utimensat",
 )  # fmt: skip
 
 _CLONE_REFUSED: Final = (
@@ -92,7 +96,8 @@ _CLONE_REFUSED: Final = (
     | 0x40000000  # CLONE_NEWNET
 )
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
-_F_SETOWN, _F_SETOWN_EX = 8, 15
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_EXIT_SIGNALS: Final = 0xFF & ~17  # of clone, but for SIGCHLD: one that is SIGCONT would wake a stopped parent
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -164,15 +169,14 @@ def seccomp_program(arch: str, pid: int, *, scoped_signals: bool) -> bytes:
     rules = Filter(arch)
     for name in _REFUSED:
         rules.refuse(name)
-    rules.refuse("clone", when=_Argument(0, "bits", (_CLONE_REFUSED,)))
+    rules.refuse("clone", when=_Argument(0, "bits", (_CLONE_REFUSED | _EXIT_SIGNALS,)))
     rules.refuse("clone3", errno.ENOSYS)  # its flags lie in memory, out of a filter's sight; libc falls back to clone
     for name in _PRETENDED:
         rules.refuse(name, 0)
-    rules.refuse("sched_setaffinity", when=_Argument(0, "is-not", (0,)))
     rules.refuse("prlimit64", when=_Argument(0, "is-not", (0,)))
     rules.refuse("prctl", when=_Argument(0, "is", (_PR_SET_PDEATHSIG,)))
     rules.refuse("ioctl", when=_Argument(1, "is", (_TIOCSTI, _TIOCLINUX)))
-    rules.refuse("fcntl", when=_Argument(1, "is", (_F_SETOWN, _F_SETOWN_EX)))
+    rules.refuse("fcntl", when=_Argument(1, "is", (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX)))
     if not scoped_signals:
         rules.refuse("kill", when=_Argument(0, "is-not", (0, pid, -pid & 0xFFFFFFFF)))
         rules.refuse("tgkill", when=_Argument(0, "is-not", (pid,)))

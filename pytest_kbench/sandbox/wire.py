@@ -216,6 +216,14 @@ class Copied:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """A turn is over: nanoseconds of each call by the child's clock, and where in its memory what each gave lies."""
+
+    nanoseconds: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """The compiler left a library at this path."""
 
@@ -231,7 +239,7 @@ class Failed:
     detail: str
 
 
-Reply = Ready | Loaded | Called | Copied | Built | Failed
+Reply = Ready | Loaded | Called | Copied | Timed | Built | Failed
 
 # The reasons for a failure that a child may give, by the operation that failed.
 CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
@@ -239,6 +247,8 @@ CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
     "call": ("raised", "exited", "memory"),
     "backward": ("raised", "exited", "memory"),
     "reread": ("raised", "exited", "memory"),
+    "rehearse": ("raised", "exited", "memory"),
+    "turn": ("raised", "exited", "memory"),
     "build": ("compile",),
 }
 _ALL_REASONS = frozenset(reason for reasons in CLAIMED_REASONS.values() for reason in reasons)
@@ -289,6 +299,14 @@ class _Fields:
         if not all(type(item) is int and item >= 0 for item in items):
             self._wrong(key)
         return tuple(items)
+
+    def rows(self, key: str, most: int, longest: int) -> tuple[tuple[int, ...], ...]:
+        items = self.items(key, most)
+        if not all(isinstance(row, list) and len(row) <= longest for row in items):
+            self._wrong(key)
+        if not all(type(item) is int and item >= 0 for row in items for item in row):
+            self._wrong(key)
+        return tuple(map(tuple, items))
 
     def integers_or_none(self, key: str, most: int) -> tuple[int, ...] | None:
         return None if self._value[key] is None else self.integers(key, most)
@@ -367,6 +385,9 @@ def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
             return Called(tuple(_returned(item) for item in _Fields(body, ("objects",)).items("objects", 1000)))
         case "copied":
             return Copied(_Fields(body, ("fits",)).flags("fits", 1000))
+        case "timed":
+            fields = _Fields(body, ("nanoseconds", "places"))
+            return Timed(fields.integers("nanoseconds", 1000), fields.rows("places", 1000, 1000))
         case "built":
             return Built(_Fields(body, ("path",)).text("path", 5000))
         case "failed":

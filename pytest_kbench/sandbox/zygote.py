@@ -23,6 +23,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -129,6 +130,11 @@ class Zygote:
         """In the fork: take 0 to 3, close everything else, lock down, serve. Never returns."""
         code, said = 1, output
         try:
+            from .limits import Policy, lock_down
+
+            policy = Policy.from_json(request["policy"])
+            if policy.cpus:
+                _open_to_grader(policy.cpus, status)
             for held in (self._control, status, *(child.status for child in self._children.values())):
                 held.detach()  # the numbers are used again below: no destructor may close them
             null = os.open("/dev/null", os.O_RDONLY)
@@ -139,11 +145,9 @@ class Zygote:
             from . import sanitizer
             from .child import prepare, serve
             from .kernel import close_from
-            from .limits import Policy, lock_down
 
             close_from(4)
             sanitizer.settle()
-            policy = Policy.from_json(request["policy"])
             report = lock_down(policy, self._system, zygote)
             prepare(policy.threads)
             serve(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=3), report)
@@ -191,6 +195,13 @@ class Zygote:
             os.killpg(child.pid, signal.SIGKILL)
             return False
         return child.uid is None or not _kill_uid(child.uid)
+
+
+def _open_to_grader(cpus: Sequence[int], status: socket.socket) -> None:
+    """In the fork: keep to these CPUs, and hand the grader a descriptor that reads this process's memory."""
+    os.sched_setaffinity(0, cpus)
+    memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+    socket.send_fds(status, [wire.encode({"memory": True})], [memory])
 
 
 def _child_uid(pid: int, uid_map: str) -> int | None:

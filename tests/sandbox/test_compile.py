@@ -15,7 +15,7 @@ from pytest_kbench.build import ninja
 from pytest_kbench.build.cpp import linked
 from pytest_kbench.build.tvm_ffi import libraries
 from pytest_kbench.record import Reason
-from pytest_kbench.sandbox import connection, host
+from pytest_kbench.sandbox import disk, host
 from pytest_kbench.sandbox.host import Child, CompileJob, Failure, Limits, OutputSpec, Program, Returned, Sandbox
 
 from .conftest import SECRET, X, argument, spec
@@ -168,7 +168,7 @@ def test_a_tree_that_is_too_deep_to_be_named_is_passed_over(tmp_path: Path) -> N
     os.close(here)
     try:
         host._take_over(tmp_path)
-        assert connection._folder_size(tmp_path) >= 0
+        assert disk.folder_size(tmp_path) >= 0
     finally:
         subprocess.run(["rm", "-rf", str(tmp_path / "deeper")], check=True)
 

@@ -241,7 +241,7 @@ def test_closing_twice_closes_nobody_elses_descriptor(start: Start) -> None:
     child.close()
     mine = [os.pipe() for _ in range(4)]
     child.close()
-    child._connection.breach("too late")
+    child.connection.breach("too late")
     assert Behaving(child).fails("add_one").reason is Reason.EXITED
     for pair in mine:
         for each in pair:

@@ -58,7 +58,8 @@ class Filtered:
 
 
 @pytest.mark.parametrize(
-    "name", ["ptrace", "socket", "bpf", "mount", "io_uring_setup", "memfd_create", "keyctl", "setpriority"]
+    "name",
+    ["ptrace", "socket", "bpf", "mount", "io_uring_setup", "memfd_create", "keyctl", "setpriority", "timer_create"],
 )
 def test_dangerous_calls_are_refused_whatever_their_arguments(arch: str, name: str) -> None:
     assert Filtered(arch)(name) == ERRNO | errno.EPERM
@@ -70,7 +71,8 @@ def test_dangerous_calls_are_refused_whatever_their_arguments(arch: str, name: s
     [
         ("clone", (0x3D0F00,), (0x10000000,)),
         ("clone", (17,), (0x8000 | 17,)),
-        ("sched_setaffinity", (0,), (1234,)),
+        ("clone", (17,), (18,)),
+        ("fcntl", (3, 1), (3, 10)),
         ("prlimit64", (0,), (1,)),
         ("prctl", (15,), (1,)),
         ("ioctl", (0, 0x5401), (0, 0x5412)),
@@ -104,6 +106,7 @@ def test_calls_that_only_pretend_to_work_return_zero(arch: str) -> None:
         if seccomp.SYSCALLS[name][("x86_64", "aarch64").index(arch)] is not None:
             assert Filtered(arch)(name) == ERRNO
     assert Filtered(arch)("setpgid") == ERRNO
+    assert Filtered(arch)("sched_setaffinity", 0) == Filtered(arch)("sched_setaffinity", 1234) == ERRNO
 
 
 def test_unknown_calls_do_not_exist(arch: str) -> None:

@@ -178,7 +178,10 @@ def pidfd(pid):
 
 
 def pin(pid):
-    os.sched_setaffinity(pid, os.sched_getaffinity(pid))
+    before = os.sched_getaffinity(pid)
+    os.sched_setaffinity(pid, {max(before)})
+    if os.sched_getaffinity(pid) == before:
+        raise PermissionError("it is where it was")
 
 
 def limit(pid):

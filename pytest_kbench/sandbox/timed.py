@@ -1,0 +1,105 @@
+"""The candidate's side of a turn: several calls in a row, each between two readings of the child's own clock.
+
+What is read here is a claim: the candidate lives in this process and can change the clock, and all of this file. The
+grader has clocks of its own around the whole turn, and looks at every output after it has stopped the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import torch
+
+from .gradients import Forward, product, started, with_leaves
+
+_M_PERTURB = -6
+
+Function = Callable[..., object]
+
+
+@dataclass(slots=True)
+class Rehearsed:
+    """A call to be made again and again: its arguments lie in memory whose values the grader changes.
+
+    `targets` are outputs to fill, `cotangents` what its backward starts from by the number of the output, and
+    `gradients` what that fills, if it has one; `leaves` are positions of arguments.
+    """
+
+    arguments: list[object]
+    targets: list[torch.Tensor | None]
+    cotangents: Mapping[int, torch.Tensor] = field(default_factory=dict)
+    gradients: list[torch.Tensor | None] = field(default_factory=list)
+    leaves: Sequence[int] = ()
+    forward: Forward | None = None
+    kept: list[torch.Tensor] = field(default_factory=list)  # what came back last, until the grader has read it
+
+
+def quiet_allocator() -> None:
+    """Let malloc hand out memory as it is: filling it, which finds unwritten outputs, would be timed too."""
+    ctypes.CDLL(None).mallopt(_M_PERTURB, 0)
+
+
+Timed = tuple[list[int], list[list[int]]]  # nanoseconds of each call, and the addresses of what it gave
+
+
+def forwards(function: Function, calls: Sequence[Rehearsed], *, fills: bool) -> Timed:
+    """Make the calls, for their outputs alone."""
+    return _timed(calls, [(function, (*each.arguments, *(each.targets if fills else ()))) for each in calls], fills)
+
+
+def before_backwards(function: Function, calls: Sequence[Rehearsed], *, fills: bool, autograd: bool) -> Timed:
+    """Make the calls, and keep what their backwards need. No clock is read."""
+    for each in calls:
+        given, leaves = with_leaves(each.arguments, each.leaves if autograd else ())
+        returned = function(*given, *(each.targets if fills else ()))
+        objects = each.targets if fills else list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        each.forward = Forward(given, leaves, list(objects))
+    return [], []
+
+
+def backwards(own: Function | None, calls: Sequence[Rehearsed], *, fills: bool) -> Timed:
+    """Make the backwards of calls that were made: the candidate's `own`, or autograd's."""
+    made = []
+    for each in calls:
+        forward = each.forward
+        assert forward is not None, "the forwards come first"
+        if own is not None:
+            given = (*each.cotangents.values(), *forward.arguments, *forward.objects)
+            made.append((own, (*given, *(each.gradients if fills else ()))))
+        else:
+            leaves = list(forward.leaves.values())
+            made.append((product, (started(forward.objects, each.cotangents), leaves)))
+        each.forward = None
+    return _timed(calls, made, fills)
+
+
+def _timed(calls: Sequence[Rehearsed], made: Sequence[tuple[Function, Sequence[object]]], fills: bool) -> Timed:
+    """An output that is not dense is made so within its call's time: else a transposed view would cost nothing."""
+    clock = time.perf_counter_ns
+    taken = []
+    with _uncollected():
+        for call, (function, given) in zip(calls, made, strict=True):
+            begun = clock()
+            returned = function(*given)
+            if fills:
+                taken.append(clock() - begun)
+                continue
+            listed = returned if isinstance(returned, (tuple, list)) else (returned,)
+            call.kept = [each.contiguous() for each in listed if isinstance(each, torch.Tensor)]
+            taken.append(clock() - begun)
+    return taken, [[each.data_ptr() for each in call.kept] for call in calls]
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's garbage collector, which would count to somebody's call."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
