@@ -322,6 +322,11 @@ def sanitize(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     request.node.grade(kbench_case)
 
 
+def speed(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
+    """How fast is it, against the reference?"""
+    request.node.grade(kbench_case)
+
+
 FUNCTIONS = {
     "build": build,
     "correct": correct,
@@ -330,4 +335,5 @@ FUNCTIONS = {
     "fuzz": fuzz,
     "grad": grad,
     "sanitize": sanitize,
+    "speed": speed,
 }

@@ -14,7 +14,8 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
+from typing import cast
 
 from .build.ahead import Builds
 from .build.cache import Store
@@ -22,8 +23,9 @@ from .build.errors import EnvironmentFault
 from .build.sources import fingerprint
 from .candidate import Candidate
 from .case import Case, NamedCase
-from .checks import build, contract, correct, determinism, fuzz, grad, sanitize
+from .checks import build, contract, correct, determinism, fuzz, grad, sanitize, speed
 from .checks.bench import Bench
+from .checks.timekeeper import Timekeeper
 from .formats import native
 from .options import WARM, CheckName, Settings
 from .oracle.truth import Truths
@@ -39,6 +41,7 @@ CHECK_MODULES = {
     "fuzz": fuzz,
     "grad": grad,
     "sanitize": sanitize,
+    "speed": speed,
 }
 PROBLEMS = (EnvironmentFault, SandboxError)
 
@@ -62,6 +65,7 @@ class Grader:
         self._store = Store(self.settings.cache)
         self._truths = Truths()
         self._builds = Builds()
+        self._timekeeper = Timekeeper(self._sandbox, self.settings)
         self._lock = threading.Lock()
         self._idle: OrderedDict[tuple[str, ...], Bench] = OrderedDict()
         self._restless = restless
@@ -82,6 +86,7 @@ class Grader:
             idle, self._idle, self._awake = list(self._idle.values()), OrderedDict(), None
         for bench in idle:
             bench.close()
+        self._timekeeper.close()
         self._sandbox.close()
 
     def rest(self) -> None:
@@ -144,6 +149,7 @@ class Grader:
                 self._store,
                 self._truths,
                 self._builds.take(_build_key(task, candidate)),
+                timekeeper=self._timekeeper,
             )
             if bench is self._awake:
                 self._awake = None
@@ -191,15 +197,32 @@ class Patience:
 
 def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike] | None) -> Iterator[Record]:
     patience = Patience(bench.settings.max_failures)
+    failed: Record | None = None
     for name in checks:
-        module = CHECK_MODULES[name]
-        own = module.cases(bench.task, bench.settings)
+        own = CHECK_MODULES[name].cases(bench.task, bench.settings)
         asked = bool(own) or len(checks) == 1  # a check without cases of its own is none that was asked for
         for named in own if cases is None or name == "build" or not asked else map(_named, cases):
-            record = module.check(bench, named)
+            record = not_timed(bench.task, bench.candidate, named, failed) if name == "speed" and failed else None
+            record = record or _checked(bench, name, named)
+            failed = failed or (record if record.status == "failed" else None)
             yield record
             if patience.lost(record):
                 return
+
+
+def _checked(bench: Bench, name: CheckName, named: NamedCase) -> Record:
+    """One case of one check. What is timed has the device alone, what is checked shares it."""
+    module: ModuleType = CHECK_MODULES[name]
+    if name == "speed" or bench.timekeeper is None:
+        return cast("Record", module.check(bench, named))
+    with bench.timekeeper.lock.shared():
+        return cast("Record", module.check(bench, named))
+
+
+def not_timed(task: Task, candidate: Candidate, named: NamedCase, failed: Record) -> Record:
+    """The record of a case that is not timed, because another check of the candidate failed."""
+    said = f"{failed.check} failed: {failed.reason}"
+    return Record(task.name, candidate.name, "speed", "skipped", Reason.NOT_TIMED, said, str(named.case))
 
 
 def _named(case: CaseLike) -> NamedCase:
@@ -237,9 +260,10 @@ def grade(
     """Grade a candidate against a task, and say what is right, wrong or unsupported, with evidence.
 
     `task` is a `Task` or the path of a task file; `candidate` a path (or `Candidate`). `checks` is a choice of `build`,
-    `correct`, `contract`, `determinism`, `fuzz`, `grad` and `sanitize` (default: all; the last has no cases unless
-    `settings.sanitize` names a sanitizer); `cases` limits the checks to these texts, as `--kbench-case` takes them.
-    The candidate runs in a locked-down process of its own; what it does there is a failed record, never an exception.
+    `correct`, `contract`, `determinism`, `fuzz`, `grad`, `sanitize` and `speed` (default: all; `sanitize` has no cases
+    unless `settings.sanitize` names a sanitizer, and what failed another check is not timed); `cases` limits the checks
+    to these texts, as `--kbench-case` takes them. The candidate runs in a locked-down process of its own; what it does
+    there is a failed record, never an exception.
 
     Safe to call from threads. Raises `TaskFileError` and `CandidateError` for a path that cannot be graded, `CaseError`
     for a text that is no case, `EnvironmentFault` where nothing can be built or kept, and `SandboxError` where no child

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize"]
-CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize")
+CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed"]
+CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed")
 SEARCHING: tuple[CheckName, ...] = ("fuzz", "grad")  # checks that draw cases
 Sanitizer = Literal["address", "thread"]
 SANITIZERS: tuple[Sanitizer, ...] = ("address", "thread")
@@ -49,6 +49,7 @@ class Settings:
     max_failures: int = 20
     examples: int = EXAMPLES
     sanitize: tuple[Sanitizer, ...] = ()
+    budget: float = 1.0
     memory: int | None = None
     threads: int | None = None
     sandbox: SandboxMode = "auto"
@@ -65,6 +66,7 @@ class Settings:
             ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
             ("examples", int, lambda given: 1 <= given <= MOST_EXAMPLES, f"a number from 1 to {MOST_EXAMPLES}"),
             ("sanitize", tuple, lambda given: set(given) <= set(SANITIZERS), f"some of {', '.join(SANITIZERS)}"),
+            ("budget", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
             ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
             ("sandbox", str, lambda given: given in SANDBOX_MODES, f"one of {', '.join(SANDBOX_MODES)}"),
@@ -344,6 +346,14 @@ OPTIONS = (
         _sanitizers,
         ",".join,
         "LIST",
+    ),
+    Option(
+        "--kbench-budget",
+        "budget",
+        "seconds to compare a candidate's time with a baseline's, per shape (default: 1)",
+        _seconds,
+        str,
+        "S",
     ),
     Option(
         "--kbench-memory",

@@ -50,9 +50,13 @@ class Reason(enum.StrEnum):
     PRECISION = "precision"  # the error of a lower precision than the task declares
     BATCH = "batch"  # a row alone differs from the row in the batch, and the task asks that it does not
     SANITIZER = "sanitizer"  # a sanitizer reported an error: a race, an access out of bounds
+    # It is right, and what it says of its time is not.
+    CLOCK = "clock"  # its calls took longer than it claims, by clocks that it cannot touch
+    IMPOSSIBLE = "impossible"  # it claims less time than this machine needs to read the inputs
     # Not the candidate's doing.
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case
+    NOT_TIMED = "not_timed"  # another check of the candidate failed: how fast it is has no meaning
     ENVIRONMENT = "environment"  # the build cache or the sandbox does not work on this machine
     CASE = "case"  # the case that was asked for does not fit the task
     INTERNAL = "internal"  # an error of the grader's own
@@ -92,6 +96,50 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """How fast a candidate is against one baseline, by pairs of timed turns. Times are seconds of one call.
+
+    `speedup` is the baseline's time over the candidate's; `low` and `high` are the ends of its interval. `seconds` are
+    the quickest call of each arm in a block, the median over blocks; `wall` is what a call of a turn takes from asking
+    for it to its end, by the grader's clock, overhead included; `warm` is the candidate's quickest call with its
+    inputs in the caches. Of `blocks` blocks so many were `rejected`, because something else was busy. `floor` is the
+    log-ratio by which two identical arms differ here, `unseen` the largest share of its time that a candidate could
+    have hidden. `samples` are the quickest calls of each block, pairs of baseline and candidate.
+    """
+
+    baseline: str
+    clock: str
+    speed: str
+    speedup: float | None
+    low: float | None
+    high: float | None
+    seconds: Mapping[str, float]
+    wall: Mapping[str, float]
+    warm: float | None
+    calls: int
+    threads: int
+    blocks: int
+    rejected: int
+    floor: float
+    unseen: float | None
+    spent: float
+    samples: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def told(self) -> str:
+        """One line: `1.31x faster (1.29 to 1.33)`."""
+        if self.speedup is None or self.low is None or self.high is None:
+            return f"ambiguous: {self.blocks} blocks are too few"
+        if self.rejected > self.blocks / 2 and self.speed == "ambiguous":
+            return f"ambiguous: something else was busy in {self.rejected} blocks"
+        ends = f"({self.low:.3g} to {self.high:.3g})"
+        if self.speed == "same":
+            return f"as fast {ends}"
+        comma = "" if self.speed == "faster" else ","
+        return f"{self.speedup:.3g}x{comma} {self.speed} {ends}"
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One case of one check of one candidate: the unit that reports are made from.
 
@@ -108,6 +156,7 @@ class Record:
     message: str = ""
     case: str | None = None
     comparisons: tuple[Comparison, ...] = ()
+    timings: tuple[Timing, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -127,6 +176,9 @@ class Record:
         values["comparisons"] = tuple(
             Comparison(**{name: _read(name, value) for name, value in each.items()})
             for each in values.get("comparisons", ())
+        )
+        values["timings"] = tuple(
+            Timing(**{**each, "samples": tuple(map(tuple, each["samples"]))}) for each in values.get("timings", ())
         )
         return cls(**values)
 

@@ -70,6 +70,7 @@ class Run:
         self._grader: Grader | None = None
         self._patience: dict[Path, Patience] = {}
         self._given_up: dict[Path, Planned] = {}
+        self._failed_records: dict[Path, Record] = {}  # the first of each candidate
         self._failures: Counter[tuple[Path, CheckName]] = Counter()
 
     @property
@@ -132,13 +133,16 @@ class Run:
 
     def grade(self, planned: Planned) -> Record:
         """The record of one item. What gives a candidate up is told once; its other items are skipped."""
-        from .grader import PROBLEMS, Patience
+        from .grader import PROBLEMS, Patience, not_timed
 
         task, candidate, check = planned.task.name, planned.candidate, planned.check
         last = self._given_up.get(candidate.path)
         if last is not None and last != planned:
             seen = f"see {last.check}[{last.id}]"
             return Record(task, candidate.name, check, "skipped", Reason.GIVEN_UP, seen)
+        failed = self._failed_records.get(candidate.path)
+        if check == "speed" and failed is not None:
+            return not_timed(planned.task, candidate, planned.named, failed)
         try:
             record = self._again(planned) or self._record(planned, planned.named)
         except PROBLEMS as error:
@@ -148,6 +152,8 @@ class Run:
         patience = self._patience.setdefault(candidate.path, Patience(self.settings.max_failures))
         if patience.lost(record):
             self._given_up[candidate.path] = planned
+        if record.status == "failed":
+            self._failed_records.setdefault(candidate.path, record)
         return replace(record, facts={**record.facts, "planned": planned.planned})
 
     def _record(self, planned: Planned, named: NamedCase) -> Record:

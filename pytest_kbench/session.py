@@ -216,7 +216,9 @@ class Session:
                 terminalreporter.line(line)
         if self.records or self.missing:
             terminalreporter.section("kbench")
-        for line in (*(terminal.table(self.records) if self.records else ()), *self.missing):
+        times = terminal.timed(self.records)
+        table = terminal.table(self.records) if self.records else ()
+        for line in (*table, *((times,) if times else ()), *self.missing):
             terminalreporter.line(line)
         if self._device_missing():
             terminalreporter.line(f"{REQUIRE_DEVICE}={self.run.required_device}: there is none here", red=True)

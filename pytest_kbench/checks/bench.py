@@ -44,6 +44,7 @@ from ..sandbox.host import (
 )
 from ..task import Task
 from . import gradients
+from .timekeeper import Timekeeper
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
 BETWEEN = 1 << 10  # added to the number under which outputs are held, for a call within another
@@ -86,6 +87,7 @@ class Bench:
     truths: Truths = field(default_factory=Truths)
     ahead: Future[Program | Failure] | None = None  # its build, where that was started before
     sanitizer: Sanitizer | None = None  # that it is built for and runs under
+    timekeeper: Timekeeper | None = None  # of whoever lends it
     _program: Program | Failure | None = None
     _child: Child | None = None
     _threads: int | None = None  # of the child, if not those of the settings
@@ -164,6 +166,15 @@ class Bench:
                 _taken=self._taken,
             )  # fmt: skip
         return self._sanitized[sanitizer]
+
+    def timed_child(self, keeper: Timekeeper) -> Child | Failure:
+        """Another child with the candidate loaded, which is to be timed; the caller closes it."""
+        child = self.child()
+        if isinstance(child, Failure):
+            return child
+        child.pause()
+        assert isinstance(self._program, Program)
+        return keeper.start(self._program, self.limits)
 
     def renew(self) -> None:
         """Let the next call be the first one of a new child."""

@@ -95,6 +95,24 @@ def sequences(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
     return tuple(cases)
 
 
+def timed(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
+    """The calls that are timed: the plain one of each shape in the task's `time`, in its first dtype.
+
+    Where the task names none for this device it is its largest shape; `time_backward` adds the backward of each.
+    """
+    names = [name for name in task.time.get(device, ()) if name in task.shapes] or _by_size(task, device)[-1:]
+    plain = {key: values[0] for key, values in factors(task, device)}
+    cases = []
+    for name in names:
+        call = _call(task, {**plain, SHAPE: name, DTYPE: task.dtypes[0]})
+        leaves: tuple[tuple[str, ...], ...] = ((), tuple(task.grad)) if task.time_backward and task.grad else ((),)
+        for each in leaves:
+            parts = [name, DTYPE_NAMES[task.dtypes[0]], *(["backward"] if each else [])]
+            drawn = derive(seed, task.name, "speed", *parts)
+            cases.append(NamedCase(":".join(parts), Case((replace(call, grad=each, seed=drawn),))))
+    return tuple(cases)
+
+
 def repeats(task: Task, device: str, seed: int, leaves: Sequence[str] = ()) -> tuple[NamedCase, ...]:
     """Per dtype one plain call, of the largest shape that is not enormous; with a backward where there are `leaves`."""
     names = _by_size(task, device)

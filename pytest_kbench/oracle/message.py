@@ -39,12 +39,15 @@ _VERDICTS: Final = {
     Reason.PRECISION: "lower precision",
     Reason.BATCH: "depends on the batch",
     Reason.SANITIZER: "sanitizer",
+    Reason.CLOCK: "false clock",
+    Reason.IMPOSSIBLE: "impossible",
     Reason.DEVICE: "no device",
     Reason.TASK: "the task's reference failed",
     Reason.ENVIRONMENT: "environment",
     Reason.CASE: "case",
     Reason.INTERNAL: "internal error",
     Reason.GIVEN_UP: "given up",
+    Reason.NOT_TIMED: "not timed",
 }
 
 

@@ -120,7 +120,7 @@ FLAT = 2.0**-6  # of the largest element
 
 
 def _flat(values: torch.Tensor) -> bool:
-    """Whether all elements are alike: none shows then how large the parts were that cancelled, of a product and a bias."""
+    """Whether all elements are alike: none shows then how large parts were that cancelled, a product and a bias."""
     if values.numel() < 2 or not values.is_floating_point():
         return False
     low, high = torch.aminmax(values)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from ..candidate import escaped
 from ..case import DTYPE_NAMES
 from ..options import CHECKS
-from ..record import GRADIENTS, HOPELESS, SEARCHED, Reason, Record
+from ..record import GRADIENTS, HOPELESS, SEARCHED, Reason, Record, Timing
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -48,11 +48,37 @@ def _cell(records: Sequence[Record]) -> str:
     if not graded:
         return "-"
     passed = sum(record.status == "passed" for record in graded)
+    if graded[0].check == "speed" and passed == len(graded):
+        return ", ".join(_speed(timing) for record in graded for timing in record.timings)
     if len(graded) == 1 and graded[0].check == "build":
         return "ok" if passed else "FAILED"
     if len(graded) == 1 and graded[0].check == "fuzz":
         return graded[0].facts.get(SEARCHED, "ok") if passed else "FAILED"
     return f"{passed}/{len(graded)}"
+
+
+def _speed(timing: Timing) -> str:
+    """How fast, in a word or two; what cannot be told is no number."""
+    if timing.speedup is None or timing.speed == "ambiguous":
+        return "?"
+    return "same" if timing.speed == "same" else f"{timing.speedup:.2f}x"
+
+
+def timed(records: Sequence[Record]) -> str | None:
+    """One line on how times were taken, if any were."""
+    timings = [timing for record in records for timing in record.timings]
+    if not timings:
+        return None
+    first, known = timings[0], [each.unseen for each in timings if each.unseen is not None]
+    threads = "one thread" if first.threads == 1 else f"{first.threads} threads"
+    unclear = sum(each.speed == "ambiguous" for each in timings)
+    told = [
+        f"times: against the {first.baseline}, {threads}, cold caches, intervals of 99 %",
+        f"identical programs differ by {max(each.floor for each in timings):.1%} here",
+        *([f"a lie of {max(known):.0%} might go unseen"] if known else []),
+        *([f"{unclear} of {len(timings)} are ambiguous (?): a longer --kbench-budget tells more"] if unclear else []),
+    ]
+    return "; ".join(told)
 
 
 def _verdict(records: Sequence[Record]) -> str:

@@ -34,12 +34,19 @@ CANDIDATES = {
 }
 
 
+# All checks but the one that needs the machine for itself; it has tests of its own.
+INI = """[pytest]
+kbench_examples = 10
+kbench_checks = build,correct,contract,determinism,fuzz,grad,sanitize
+"""
+
+
 class Project:
     """A folder with tasks/ and candidates/, and a way to run pytest in it."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self.pytester, self.path = pytester, pytester.path
-        pytester.makeini("[pytest]\nkbench_examples = 10\n")
+        pytester.makeini(INI)
         self.write("tasks/twice.py", TASK)
 
     def write(self, name: str, text: str) -> Path:

@@ -102,7 +102,7 @@ def test_a_fresh_run_has_a_fresh_seed(project):
     ("option", "message"),
     [
         ("--kbench-seed=xyz", "--kbench-seed=xyz: a seed is 1 to 16 hexadecimal digits"),
-        ("--kbench-checks=speed", "--kbench-checks=speed: choose from build, correct, contract, determinism*"),
+        ("--kbench-checks=swift", "--kbench-checks=swift: choose from build, correct, contract, determinism*"),
         ("--kbench-tolerance=-1", "--kbench-tolerance=-1: a positive number is needed"),
         ("--kbench-timeout=soon", "--kbench-timeout=soon: a positive number is needed"),
         ("--kbench-memory=lots", "--kbench-memory=lots: write a size such as 512M or 8G*"),

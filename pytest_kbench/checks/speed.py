@@ -1,0 +1,184 @@
+"""Speed: how fast is the candidate against the reference, by paired turns in children of their own?
+
+What is timed is judged too: every output of every timed call is looked at, some are graded in full, and the candidate's
+own clock must agree with the grader's. How fast it must be is not said here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+from ..case import Call, CaseError, NamedCase
+from ..options import Settings
+from ..oracle.compare import compare
+from ..oracle.coverage import timed
+from ..oracle.golden import Backward, ReferenceFailed, eager
+from ..oracle.inputs import InputsFailed, Placed
+from ..oracle.message import explain, explain_failure
+from ..oracle.truth import Question, Truth, answer, ask, rule_of
+from ..record import Reason, Record, Status, Timing
+from ..sandbox.host import Child, Failure
+from ..task import Task
+from ..timing.arms import ArmFailed, Arms, Kept
+from ..timing.paired import Paired
+from ..timing.witness import Seen, differing, first_wrong
+from .bench import Bench, Stages
+from .examine import Finding, recorded, without_gradients
+from .timekeeper import Timekeeper
+
+HIDDEN = 0.02  # of its time: what a candidate may hide before it is called a lie
+WARM_TURNS = 3
+MOST_SAMPLES = 400
+
+
+def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
+    """The plain call of every shape that the task times on this device, and its backward where the task says so."""
+    return timed(task, settings.device, settings.seed)
+
+
+def check(bench: Bench, named: NamedCase) -> Record:
+    """Compare the candidate with the reference."""
+    call = replace(named.case.calls[-1], layouts=(), backward=None, only=())
+    if call.grad and bench.forward_alone:
+        return without_gradients(bench, named, "speed")
+    stages = Stages()
+    keeper = bench.timekeeper or Timekeeper(bench.sandbox, bench.settings)
+    with stages.timed("total"), keeper.lock.alone():
+        found = _timed(bench, call, keeper)
+    if isinstance(found, Finding):
+        return recorded(bench, named, "speed", stages, found)
+    record = Record(bench.task.name, bench.candidate.name, "speed", "passed", case=str(named.case), timings=(found,))
+    return replace(record, seconds=dict(stages), message=found.told)
+
+
+def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
+    """The comparison, or what is wrong with it."""
+    baseline = keeper.reference(bench.task)
+    candidate = bench.timed_child(keeper)
+    try:
+        for name, child in (("the reference", baseline), ("", candidate)):
+            if isinstance(child, Failure):
+                return _failed(child, name)
+        assert isinstance(baseline, Child)
+        assert isinstance(candidate, Child)
+        floor = keeper.floor(bench.task, call)
+        with keeper.staged(bench.task, call, baseline, candidate) as arms:
+            paired = keeper.compared(arms)
+            warm = _warm(arms)
+            overran = any(each.overran() for each in arms.stage.buffers)
+        if overran:
+            return _finding(Reason.OUT_OF_BOUNDS, "memory beside a buffer was written while it was timed")
+        if (wrong := _unlike(bench, call, arms)) is not None:
+            return wrong
+        return _told(bench, arms, paired, warm, floor, keeper)
+    except ArmFailed as error:
+        return _failed(error.failure, "the reference" if error.arm == "baseline" else "")
+    except CaseError as error:
+        return Finding(Reason.CASE, f"case: {error}")
+    except (InputsFailed, ReferenceFailed) as error:
+        return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
+    finally:
+        if isinstance(candidate, Child):
+            candidate.close()
+
+
+def _failed(failure: Failure, whose: str) -> Finding:
+    if whose:
+        return _finding(Reason.TASK, f"{whose} could not be timed: {failure.message}", failure.detail)
+    if failure.reason in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE):
+        status: Status = "skipped" if failure.reason is Reason.DEVICE else "failed"
+        return Finding(failure.reason, explain_failure(failure.reason, failure.message, failure.detail), status)
+    return _finding(failure.reason, f"{failure.message}, while it was timed", failure.detail)
+
+
+def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
+    return Finding(reason, explain_failure(reason, message, detail))
+
+
+def _warm(arms: Arms) -> float:
+    """Seconds of the candidate's quickest call when nothing empties the caches: a second turn over the same memory."""
+    arms.cold = False
+    return min(min(arms.turn("candidate", arms.draws()).claimed) for _ in range(WARM_TURNS))
+
+
+def _unlike(bench: Bench, call: Call, arms: Arms) -> Finding | None:
+    """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at."""
+    allowed = [0.0] * len(arms.outputs)
+    for kept in arms.kept.values():
+        truth = _truth(bench, call, kept)
+        skipped = len(truth.golden) - len(arms.outputs)
+        comparisons = []
+        for index, (value, golden, bound) in enumerate(
+            zip(kept.outputs, truth.golden[skipped:], truth.bounds[skipped:], strict=True)
+        ):
+            if value is None:
+                return _finding(Reason.STRUCTURE, "what it gave in a timed call is no tensor of the right size")
+            comparisons.append(compare(value, golden, bound, output=index))
+            finite = bound.elementwise[bound.elementwise.isfinite()]
+            allowed[index] = max(allowed[index], float(finite.max()) if finite.numel() else 0.0)
+        if not all(each.ok for each in comparisons):
+            text = explain(
+                comparisons,
+                shapes=[each.shape for each in arms.outputs],
+                dtypes=[str(each.dtype).removeprefix("torch.") for each in arms.outputs],
+            )
+            return Finding(Reason.WRONG, f"{text}\n  in a call that was timed", comparisons=tuple(comparisons))
+    stray = first_wrong(arms.seen, allowed)
+    return None if stray is None else _stray(stray, allowed[stray.output], len(arms.seen))
+
+
+def _stray(seen: Seen, allowed: float, count: int) -> Finding:
+    wrong, total = differing(seen, allowed), 0 if seen.baseline is None else seen.baseline.numel()
+    what = f"timed call {seen.call + 1}: {wrong} of {total} elements looked at are not those of the reference"
+    detail = "It was right in other checks, and is wrong while it is timed: it left work out, or gave an old answer."
+    return _finding(Reason.WRONG, what, detail)
+
+
+def _truth(bench: Bench, call: Call, kept: Kept) -> Truth:
+    """What a call that was kept should have given."""
+    plain = ask(bench.task, call)
+    values = iter(kept.given)
+    arguments = tuple(
+        replace(each, values=next(values)) if isinstance(each, Placed) else each for each in plain.arguments
+    )
+    backward: Backward | None = None
+    if plain.backward is not None:
+        cotangents = tuple(replace(each, values=next(values)) for each in plain.backward.cotangents)
+        backward = replace(plain.backward, cotangents=cotangents)
+    question = Question(arguments, eager(bench.task, arguments, backward), backward)
+    return answer(bench.task, call, question, rule_of(bench.task, bench.settings))
+
+
+def _told(bench: Bench, arms: Arms, paired: Paired, warm: float, floor: float, keeper: Timekeeper) -> Timing | Finding:
+    blocks = paired.blocks
+    if paired.proven > HIDDEN:
+        claimed = statistics.median(each.candidate.mean for each in blocks)
+        took = f"took at least {claimed * (1 + paired.proven) * 1e6:.4g} us each where it says {claimed * 1e6:.4g} us"
+        return _finding(Reason.CLOCK, f"timed calls {took}, by the grader's clock and the kernel's")
+    ends = None if paired.interval is None else paired.interval.speedup
+    return Timing(
+        baseline="reference",
+        clock="perf_counter_ns",
+        speed=paired.speed,
+        speedup=None if ends is None else ends[1],
+        low=None if ends is None else ends[0],
+        high=None if ends is None else ends[2],
+        seconds={
+            "baseline": statistics.median(each.baseline.least for each in blocks),
+            "candidate": statistics.median(each.candidate.least for each in blocks),
+        },
+        wall={
+            "baseline": statistics.median(each.baseline.wall / len(each.baseline.claimed) for each in blocks),
+            "candidate": statistics.median(each.candidate.wall / len(each.candidate.claimed) for each in blocks),
+        },
+        warm=warm,
+        calls=arms.stage.count,
+        threads=keeper.threads,
+        blocks=len(blocks),
+        rejected=paired.rejected,
+        floor=floor,
+        unseen=paired.unseen,
+        spent=paired.seconds,
+        samples=tuple((each.baseline.least, each.candidate.least) for each in blocks[:MOST_SAMPLES]),
+    )

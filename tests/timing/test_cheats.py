@@ -1,0 +1,58 @@
+"""Candidates that want to seem faster than they are: each fails, or gains nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_kbench import Grader, Settings
+from pytest_kbench.record import Record
+
+HERE = Path(__file__).parent
+TASKS = HERE.parent.parent / "tasks"
+
+
+def candidates(folder: str) -> list[Path]:
+    return sorted(each for each in (HERE / folder).glob("*/*") if each.suffix in (".py", ".cpp"))
+
+
+def expected(path: Path) -> list[str]:
+    """The reasons that the first line allows."""
+    found = re.match(r"(?:#|//) verdict: ([a-z_|]+)\n", path.read_text())
+    assert found, path
+    return found[1].split("|")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(Settings(seed=0, budget=0.3)) as grader:
+        yield grader
+
+
+def timed(grader: Grader, path: Path) -> Record:
+    return grader.grade(TASKS / f"{path.parent.name}.py", path, checks=["speed"]).records[0]
+
+
+@pytest.mark.parametrize("path", candidates("cheats"), ids=lambda path: path.name)
+def test_a_cheat_fails_while_it_is_timed(grader, path):
+    record = timed(grader, path)
+    outcome = str(record.reason) if record.status == "failed" else record.status
+    assert outcome in expected(path), record.message
+    assert all(timing.speed != "faster" for timing in record.timings)
+
+
+@pytest.mark.parametrize("path", candidates("idle"), ids=lambda path: path.name)
+def test_what_it_does_beside_its_work_gains_nothing(grader, path):
+    record = timed(grader, path)
+    assert record.reason is None or str(record.reason) == "clock", record.message
+    assert all(timing.speed != "faster" for timing in record.timings), record.message
+
+
+@pytest.mark.parametrize("name", ["naive.cpp", "eager.py", "torch_form.cpp"])
+def test_an_honest_candidate_is_timed_in_every_form(grader, name):
+    record = timed(grader, TASKS.parent / "candidates" / "softmax" / name)
+    assert record.status == "passed", record.message
+    assert record.timings[0].blocks > 0
