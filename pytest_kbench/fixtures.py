@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 
 from .options import CheckName, Settings
 
 if TYPE_CHECKING:
+    import torch
+
     from .record import Verdict
+    from .timing.own import Timing
 
 
 class Grade(Protocol):
@@ -29,6 +34,40 @@ class Grade(Protocol):
         """Grade a candidate, as `pytest_kbench.grade` does; paths are relative to the rootdir."""
 
 
+class Timer(Protocol):
+    """What `kbench_timer` is."""
+
+    def __call__(
+        self,
+        fn: Callable[..., object],
+        baseline: Callable[..., object],
+        args: tuple[Any, ...] | Callable[[], tuple[Any, ...]] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        budget: float = 1.0,
+        cold: bool = False,
+    ) -> Timing:
+        """Time `fn` against `baseline`, both called with `args` and `kwargs`, for about `budget` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """What a run grades on. `name` is for people: the CPU's model, or what torch calls the GPU."""
+
+    kind: Literal["cpu", "cuda"]
+    name: str
+
+    @property
+    def torch(self) -> torch.device:
+        """The device as torch has it; this imports torch."""
+        import torch
+
+        return torch.device(str(self))
+
+    def __str__(self) -> str:
+        return "cpu" if self.kind == "cpu" else "cuda:0"
+
+
 SETTINGS: pytest.StashKey[Callable[[], Settings]] = pytest.StashKey()  # reads what the run was given; set by the plugin
 
 
@@ -42,10 +81,7 @@ def kbench_grade(pytestconfig: pytest.Config) -> Grade:
     """
     from . import grader
 
-    try:
-        own = pytestconfig.stash[SETTINGS]()
-    except pytest.UsageError as error:
-        pytest.fail(str(error), pytrace=False)
+    own = _settings(pytestconfig)
     root = pytestconfig.rootpath
 
     def grade(
@@ -59,3 +95,36 @@ def kbench_grade(pytestconfig: pytest.Config) -> Grade:
         return grader.grade(root / task, root / candidate, checks=checks, cases=cases, settings=settings or own)
 
     return grade
+
+
+@pytest.fixture
+def kbench_timer() -> Timer:
+    """Time a function of the test against another: `t = kbench_timer(mine, theirs, args=(x,))`, then `t.speed`.
+
+    Both are called in turns in this process, until an interval for `t.speedup` is narrow or `budget=` seconds (1.0) are
+    spent, after a warm-up. `args=` is a tuple, or a function that makes a fresh one for each call: `lambda:
+    (x.clone(),)`. With `cold=True` each call finds empty caches. Not tamper-proof; `kbench_grade` is.
+    """
+    from .timing.own import time_both
+
+    return time_both
+
+
+@pytest.fixture(scope="session")
+def kbench_device(pytestconfig: pytest.Config) -> Device:
+    """The device that the run grades on, as `--kbench-device` says: `.kind`, `.name`, `.torch`, and its text.
+
+    This version grades on the CPU.
+    """
+    from .environment import _cpu
+
+    _settings(pytestconfig)
+    return Device("cpu", _cpu() or platform.machine())
+
+
+def _settings(config: pytest.Config) -> Settings:
+    """What the command line and the configuration file say; a mistake there fails the test that asks."""
+    try:
+        return config.stash[SETTINGS]()
+    except pytest.UsageError as error:
+        pytest.fail(str(error), pytrace=False)

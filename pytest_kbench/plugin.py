@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from . import hookspec
-from .fixtures import SETTINGS, kbench_grade
+from .fixtures import SETTINGS, kbench_device, kbench_grade, kbench_timer
 from .options import (
     CANDIDATE,
     CANDIDATES,
@@ -32,7 +32,7 @@ from .options import (
 if TYPE_CHECKING:
     from .run import Run
 
-__all__ = ["kbench_grade"]
+__all__ = ["kbench_device", "kbench_grade", "kbench_timer"]
 
 DEFAULT_CANDIDATES = "candidates"
 PROFILE, HYPOTHESIS_SEED = "--hypothesis-profile", "--hypothesis-seed"  # options of Hypothesis

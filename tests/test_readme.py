@@ -10,9 +10,10 @@ import pytest
 from pytest_kbench import Grader, Settings
 
 ROOT = Path(__file__).parent.parent
-NAMED_BLOCK = r"```(?:cpp|python)\n((?:#|//) ((?:tasks|candidates)/[\w/.]+).*?)```"
+NAMED_BLOCK = r"```(?:cpp|python)\n((?:#|//) ((?:tasks|candidates|tests)/[\w/.]+).*?)```"
 BLOCKS = [(name, text) for text, name in re.findall(NAMED_BLOCK, (ROOT / "README.md").read_text(), re.S)]
-NAMES = ["candidates/softmax/mine.py", "candidates/softmax/mine.cpp", "tasks/rms_norm.py"]
+TESTS = {"tests/test_join.py": 1, "tests/test_sort.py": 1, "tests/test_softmax.py": 3}  # and how many cases each has
+NAMES = ["candidates/softmax/mine.py", "candidates/softmax/mine.cpp", "tasks/rms_norm.py", *TESTS]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def project(tmp_path_factory):
     return folder
 
 
-def test_there_are_a_task_and_two_candidates():
+def test_there_are_a_task_two_candidates_and_three_tests():
     assert [name for name, _ in BLOCKS] == NAMES
 
 
@@ -43,6 +44,11 @@ def test_its_task_grades_its_own_reference(project, tmp_path):
     with Grader(Settings(max_failures=1, examples=30)) as grader:
         verdict = grader.grade(project / "tasks" / "rms_norm.py", copy)
     assert verdict.outcome == "passed", verdict.message
+
+
+@pytest.mark.parametrize(("name", "passed"), TESTS.items())
+def test_its_timed_tests_pass(project, pytester, name, passed):
+    pytester.runpytest_inprocess(f"--rootdir={project}", project / name).assert_outcomes(passed=passed)
 
 
 def test_its_links_lead_somewhere():
