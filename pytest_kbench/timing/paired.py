@@ -5,7 +5,6 @@ The loop knows no device: `take` makes one block. So simulations test it with a 
 
 from __future__ import annotations
 
-import math
 import random
 import statistics
 import time
@@ -25,6 +24,8 @@ FEWEST: Final = stats.FEWEST
 LEAST: Final = 8  # blocks that give an interval
 LONGEST: Final = 5  # budgets that few blocks may take, of calls that take long
 BUSY: Final = 2  # budgets, where most blocks are disturbed
+CLOCKS: Final = ("wall", "cpu")
+SLACK: Final = 1e-4  # seconds by which a block's turns of two honest children may differ beside their calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,29 +152,35 @@ def hidden(blocks: Sequence[Block], error: float) -> Interval | None:
 
     Of undisturbed blocks alone: an arm that has to wait for a CPU claims time in which it did nothing.
     """
-    by_wall = [(_beyond(b.candidate, "wall") - _beyond(b.baseline, "wall")) / sum(b.candidate.claimed) for b in blocks]
-    by_cpu = [(_beyond(b.candidate, "cpu") - _beyond(b.baseline, "cpu")) / sum(b.candidate.claimed) for b in blocks]
-    found = [stats.interval(each, error / 2) for each in (by_wall, by_cpu) if all(map(math.isfinite, each))]
-    known = [each for each in found if each is not None]
+    known = [found for clock in CLOCKS if (found := _beyond_the_baseline(blocks, clock, error / len(CLOCKS)))]
     if not known:
         return None
-    # A lie that either clock proves is one; what might go unseen is what the better of them leaves open.
-    return Interval(
-        max(each.low for each in known), min(each.median for each in known), min(each.high for each in known)
-    )
+    # What might go unseen is what the better clock leaves open.
+    return min(known, key=lambda each: each.high)
 
 
 def proven(blocks: Sequence[Block], error: float) -> float:
     """The least share of its claims that the candidate has hidden, for all that these blocks say; 0.0 if none.
 
-    Where nothing was disturbed, by both clocks. Else an arm that waits for a CPU claims time in which it did nothing,
-    which must not count against the other: so only by processor time, and against the most that the baseline ever had.
+    Where nothing was disturbed, by either clock, beyond what turns of honest children differ by. Else an arm that waits
+    for a CPU claims time in which it did nothing, which must not count against the other: so only by processor time,
+    and against the most that the baseline ever had.
     """
-    found = hidden([each for each in blocks if not each.disturbed], error)
-    most = max((_beyond(each.baseline, "cpu") for each in blocks), default=math.nan)
-    shares = [(_beyond(each.candidate, "cpu") - max(most, 0.0)) / sum(each.candidate.claimed) for each in blocks]
-    certain = stats.interval(shares, error) if all(map(math.isfinite, shares)) else None
-    return max([0.0, *(each.low for each in (found, certain) if each is not None)])
+    calm = [each for each in blocks if not each.disturbed]
+    found = [_beyond_the_baseline(calm, clock, error / len(CLOCKS), SLACK) for clock in CLOCKS]
+    most = max((_beyond(each.baseline, "cpu") for each in blocks), default=0.0)
+    shares = [
+        (_beyond(each.candidate, "cpu") - max(most, 0.0) - SLACK) / sum(each.candidate.claimed) for each in blocks
+    ]
+    found.append(stats.interval(shares, error))
+    return max([0.0, *(each.low for each in found if each is not None)])
+
+
+def _beyond_the_baseline(blocks: Sequence[Block], clock: str, error: float, slack: float = 0.0) -> Interval | None:
+    return stats.interval(
+        [(_beyond(b.candidate, clock) - _beyond(b.baseline, clock) - slack) / sum(b.candidate.claimed) for b in blocks],
+        error,
+    )
 
 
 def _beyond(sample: Sample, clock: str) -> float:
