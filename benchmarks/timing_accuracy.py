@@ -30,7 +30,7 @@ from pytest_kbench import Settings, Task
 from pytest_kbench.case import Call
 from pytest_kbench.checks.timekeeper import Timekeeper
 from pytest_kbench.formats.native import load
-from pytest_kbench.sandbox.host import Child, Limits, Program, Sandbox
+from pytest_kbench.sandbox.host import Failure, Limits, Program, Sandbox
 from pytest_kbench.timing.paired import Paired
 
 COLUMNS = 1024
@@ -96,11 +96,13 @@ def ours(keeper: Timekeeper, files: list[Path]) -> Trial | None:
     """Both functions in children of their own, which are new each time. Nothing where no block was undisturbed."""
     begun = time.perf_counter()
     task = load(files[0])[0]
-    first, second = (keeper.start(Program("reference", file, ("rows",)), Limits()) for file in files)
-    assert isinstance(first, Child), first
-    assert isinstance(second, Child), second
-    with first, second, keeper.staged(task, call_of(task), first, second) as arms:
+    first, second = (keeper.several(Program("reference", file, ("rows",)), Limits()) for file in files)
+    assert not isinstance(first, Failure), first
+    assert not isinstance(second, Failure), second
+    with keeper.staged(task, call_of(task), first, second) as arms:
         paired = keeper.compared(arms)
+    for each in (*first, *second):
+        each.close()
     return trial(paired, time.perf_counter() - begun)
 
 

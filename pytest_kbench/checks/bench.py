@@ -167,14 +167,14 @@ class Bench:
             )  # fmt: skip
         return self._sanitized[sanitizer]
 
-    def timed_child(self, keeper: Timekeeper) -> Child | Failure:
-        """Another child with the candidate loaded, which is to be timed; the caller closes it."""
+    def timed_children(self, keeper: Timekeeper) -> tuple[Child, ...] | Failure:
+        """Other children with the candidate loaded, which are to be timed; the caller closes them."""
         child = self.child()
         if isinstance(child, Failure):
             return child
         child.pause()
         assert isinstance(self._program, Program)
-        return keeper.start(self._program, self.limits)
+        return keeper.several(self._program, self.limits)
 
     def renew(self) -> None:
         """Let the next call be the first one of a new child."""

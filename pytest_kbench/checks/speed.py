@@ -18,7 +18,7 @@ from ..oracle.inputs import InputsFailed, Placed
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question, Truth, answer, ask, rule_of
 from ..record import Reason, Record, Status, Timing
-from ..sandbox.host import Child, Failure
+from ..sandbox.host import Failure
 from ..task import Task
 from ..timing.arms import ArmFailed, Arms, Kept
 from ..timing.paired import Paired
@@ -28,7 +28,7 @@ from .examine import Finding, recorded, without_gradients
 from .timekeeper import Timekeeper
 
 HIDDEN = 0.02  # of its time: what a candidate may hide before it is called a lie
-WARM_TURNS = 3
+WARM_TURNS = 2
 MOST_SAMPLES = 400
 
 
@@ -54,14 +54,13 @@ def check(bench: Bench, named: NamedCase) -> Record:
 
 def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
     """The comparison, or what is wrong with it."""
-    baseline = keeper.reference(bench.task)
-    candidate = bench.timed_child(keeper)
+    baseline = keeper.references(bench.task)
+    candidate = bench.timed_children(keeper)
     try:
-        for name, child in (("the reference", baseline), ("", candidate)):
-            if isinstance(child, Failure):
-                return _failed(child, name)
-        assert isinstance(baseline, Child)
-        assert isinstance(candidate, Child)
+        if isinstance(baseline, Failure):
+            return _failed(baseline, "the reference")
+        if isinstance(candidate, Failure):
+            return _failed(candidate, "")
         floor = keeper.floor(bench.task, call)
         with keeper.staged(bench.task, call, baseline, candidate) as arms:
             paired = keeper.compared(arms)
@@ -79,8 +78,8 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
     finally:
-        if isinstance(candidate, Child):
-            candidate.close()
+        for each in () if isinstance(candidate, Failure) else candidate:
+            each.close()
 
 
 def _failed(failure: Failure, whose: str) -> Finding:
@@ -99,7 +98,8 @@ def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
 def _warm(arms: Arms) -> float:
     """Seconds of the candidate's quickest call when nothing empties the caches: a second turn over the same memory."""
     arms.cold = False
-    return min(min(arms.turn("candidate", arms.draws()).claimed) for _ in range(WARM_TURNS))
+    performer = arms.performers["candidate"][0]
+    return min(min(arms.turn("candidate", performer, arms.draws()).claimed) for _ in range(WARM_TURNS))
 
 
 def _unlike(bench: Bench, call: Call, arms: Arms) -> Finding | None:

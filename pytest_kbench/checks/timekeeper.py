@@ -6,7 +6,7 @@ import inspect
 import os
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pathlib import Path
 from ..case import Call
 from ..options import Settings
 from ..oracle.coverage import derive
-from ..oracle.inputs import Placed
+from ..oracle.inputs import Placed, draw
 from ..oracle.truth import Question, ask
 from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox, ValueArgument
 from ..sandbox.turns import Calls, Performer, Spec, Stage
@@ -27,7 +27,8 @@ from ..timing.lock import DeviceLock
 from ..timing.paired import Name, Paired, measure
 from . import gradients
 
-FIRST_TURNS, FIRST_CALLS = 5, 4  # by which the number of calls in a turn is found
+FIRST_CALLS = 4  # of a turn, by which the number of calls in later ones is found
+CHILDREN = 3  # of each arm
 
 
 @dataclass(slots=True)
@@ -39,7 +40,7 @@ class Timekeeper:
     lock: DeviceLock = field(default_factory=lambda: DeviceLock("cpu"))
     _flush: Flush | None = None
     _floor: float | None = None
-    _reference: tuple[str, Child] | None = None
+    _references: tuple[str, tuple[Child, ...]] | None = None
 
     @property
     def threads(self) -> int:
@@ -63,42 +64,56 @@ class Timekeeper:
         return replace(stats.CPU, floor=self._floor or 0.0)
 
     def close(self) -> None:
-        """End the reference's child."""
-        if self._reference is not None:
-            self._reference[1].close()
-            self._reference = None
+        """End the reference's children."""
+        for each in () if self._references is None else self._references[1]:
+            each.close()
+        self._references = None
 
     def start(self, program: Program, limits: Limits) -> Child | Failure:
         """A child that is to be timed; the caller closes it."""
         pinned = replace(limits, threads=self.threads, cpus=self.cpus)
         return self.sandbox.start(program, pinned, time.monotonic() + self.settings.build_timeout)
 
-    def reference(self, task: Task) -> Child | Failure:
-        """The child that runs a task's reference; that of the last task is kept."""
-        if self._reference is not None and self._reference[0] == task.digest and self._reference[1].alive:
-            return self._reference[1]
-        self.close()
-        child = self._reference_of(task)
-        if isinstance(child, Child):
-            self._reference = task.digest, child
-        return child
+    def several(self, program: Program, limits: Limits) -> tuple[Child, ...] | Failure:
+        """Children of one program: by luck one of them is a few per cent faster than another all its life."""
+        made: list[Child] = []
+        for _ in range(CHILDREN):
+            child = self.start(program, limits)
+            if isinstance(child, Failure):
+                for each in made:
+                    each.close()
+                return child
+            made.append(child)
+        return tuple(made)
 
-    def _reference_of(self, task: Task) -> Child | Failure:
+    def references(self, task: Task) -> tuple[Child, ...] | Failure:
+        """The children that run a task's reference; those of the last task are kept."""
+        known = self._references
+        if known is not None and known[0] == task.digest and all(each.alive for each in known[1]):
+            return known[1]
+        self.close()
+        children = self._references_of(task)
+        if not isinstance(children, Failure):
+            self._references = task.digest, children
+        return children
+
+    def _references_of(self, task: Task) -> tuple[Child, ...] | Failure:
         file = Path(inspect.getsourcefile(task.function) or "")
-        return self.start(Program("reference", file, (task.function.__name__,)), Limits())
+        return self.several(Program("reference", file, (task.function.__name__,)), Limits())
 
     def floor(self, task: Task, call: Call) -> float:
-        """The log-ratio by which two children that run the same reference differ; found out once."""
+        """The log-ratio by which children that run the same reference differ; found out once."""
         if self._floor is None:
-            baseline, other = self.reference(task), self._reference_of(task)
-            if isinstance(baseline, Failure) or isinstance(other, Failure):
+            baseline, others = self.references(task), self._references_of(task)
+            if isinstance(baseline, Failure) or isinstance(others, Failure):
                 return 0.0
             try:
-                with self.staged(task, call, baseline, other) as arms:
+                with self.staged(task, call, baseline, others) as arms:
                     found = self.compared(arms).interval
                 self._floor = 0.0 if found is None else abs(found.median)
             finally:
-                other.close()
+                for each in others:
+                    each.close()
         return self._floor
 
     def compared(self, arms: Arms) -> Paired:
@@ -108,14 +123,18 @@ class Timekeeper:
             return measure(arms.take, self.precision, budget=self.settings.budget, chance=arms.chance)
 
     @contextmanager
-    def staged(self, task: Task, call: Call, baseline: Child, candidate: Child) -> Iterator[Arms]:
+    def staged(self, task: Task, call: Call, baseline: Sequence[Child], candidate: Sequence[Child]) -> Iterator[Arms]:
         """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
         question = ask(task, call)
         sets = [question, *(ask(task, replace(call, seed=derive(call.seed, "set", each))) for each in range(1, SETS))]
         starts = [each.backward.cotangents for each in sets if each.backward is not None]
-        fresh = Fresh(task, [each.arguments for each in sets], starts)
-        calls, outputs = _calls(task, question, candidate)
-        performers: dict[Name, Performer] = {"baseline": Performer(baseline), "candidate": Performer(candidate)}
+        fresh = Fresh(
+            task, [each.arguments for each in sets], lambda seed: draw(task, replace(call, seed=seed)), starts
+        )
+        calls, outputs = _calls(task, question, candidate[0])
+        performers: dict[Name, Sequence[Performer]] = {
+            "baseline": tuple(map(Performer, baseline)), "candidate": tuple(map(Performer, candidate)),
+        }  # fmt: skip
         count = FIRST_CALLS
         for last in (False, True):
             stage = Stage(calls, count)
@@ -128,14 +147,9 @@ class Timekeeper:
                 if last:
                     yield arms
                 else:
-                    count = calls_of_a_turn(_slowest(arms), sum(each.size for each in stage.buffers) // FIRST_CALLS)
+                    count = calls_of_a_turn(arms.slowest(), sum(each.size for each in stage.buffers) // FIRST_CALLS)
             finally:
                 stage.close()
-
-
-def _slowest(arms: Arms) -> float:
-    """Seconds of a call of the slower arm, warm."""
-    return max(min(min(arms.turn(name, arms.draws()).claimed) for _ in range(FIRST_TURNS)) for name in arms.performers)
 
 
 def _calls(task: Task, question: Question, candidate: Child) -> tuple[Calls, tuple[OutputSpec, ...]]:

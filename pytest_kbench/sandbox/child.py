@@ -259,7 +259,7 @@ class LoadedCandidate:
     def turn(self, request: Message) -> Mapping[str, object]:
         """Make the rehearsed calls, or what of them is asked for, and say what the clock here shows."""
         assert self._function is not None, "load comes first"
-        calls, fills = self._rehearsed, self._destination_passing
+        calls, fills = self._rehearsed[: request["count"]], self._destination_passing
         match request["part"]:
             case "forward":
                 taken, places = forwards(self._function, calls, fills=fills)

@@ -75,7 +75,7 @@ class Turn:
     """One turn, in seconds: what the child `claimed` of each call, and what is known of all of them together.
 
     `wall` is the grader's clock, from letting the child go until it stood still. `cpu` is processor time of all of the
-    child's processes by the kernel's count, `delayed` how long it was ready to run and did not, because others did.
+    child's processes by the kernel's count, `delayed` how long it was ready to run and did not because of others.
     """
 
     claimed: tuple[float, ...]
@@ -151,6 +151,14 @@ class Stage:
             for each in row:
                 poison(each.buffer.data, each.dtype)
 
+    def forget(self) -> None:
+        """Fill the arguments that no call may write with what nobody drew; a gradient may be a cotangent as it is."""
+        arguments = [each for each in self.calls.arguments if isinstance(each, Spec)]
+        for row in self._given:
+            for each, spec in zip(row, arguments, strict=False):
+                if not spec.in_place:
+                    poison(each.buffer.data, each.dtype)
+
     def described(self) -> list[dict[str, object]]:
         """The calls, for the wire."""
         return [self._described(index) for index in range(self.count)]
@@ -197,20 +205,32 @@ class Performer:
         self._stage = stage
         return connection.stand_still(STOPPING)
 
-    def turn(self, part: Part, seconds: float, before: Callable[[], None], overtime: float = 0.0) -> Turn | Failure:
-        """Make the calls once. `before` is done when nothing of the child runs any more, before the clock starts."""
+    def turn(
+        self,
+        part: Part,
+        seconds: float,
+        before: Callable[[], None],
+        overtime: float = 0.0,
+        count: int | None = None,
+    ) -> Turn | Failure:
+        """Make the first `count` calls once, or all of them.
+
+        `before` is done when nothing of the child runs any more, before the clock starts.
+        """
         assert self._stage is not None, "rehearse comes first"
-        connection, count = self.child.connection, self._stage.count
+        connection, count = self.child.connection, self._stage.count if count is None else count
         if (still := connection.stand_still(STOPPING)) is not None:
             return still
         spent = self._spent()
         before()
-        cpu, delayed = self._spent(), run_delay(connection.pid or 0)
+        cpu, delayed, own = self._spent(), run_delay(connection.pid or 0), processor_time(connection.pid or 0)
         if cpu - spent > STIRRING:
             return connection.breach(f"it ran for {cpu - spent:.2g} s while it was stopped")
         allowed = Overtime(overtime, self.child.program.compiles) if overtime else NO_OVERTIME
         begun = time.perf_counter()
-        reply = connection.request("turn", {"part": part}, time.monotonic() + seconds, wire.Timed, (), allowed)
+        reply = connection.request(
+            "turn", {"part": part, "count": count}, time.monotonic() + seconds, wire.Timed, (), allowed
+        )
         if isinstance(reply, Failure):
             return reply
         still = connection.stand_still(STOPPING)
@@ -218,6 +238,7 @@ class Performer:
         if still is not None:
             return still
         cpu, delayed = self._spent() - cpu, run_delay(connection.pid or 0) - delayed
+        delayed -= cpu - (processor_time(connection.pid or 0) - own)  # it may have waited for processes of its own
         if len(reply.nanoseconds) != (0 if part == "before" else count):
             return connection.breach(f"it told of {len(reply.nanoseconds)} calls, where there are {count}")
         self._places = reply.places

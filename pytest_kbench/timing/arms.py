@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
+from ..oracle.bits import same_bits
+from ..record import Reason
 from ..sandbox.host import Failure, OutputSpec
 from ..sandbox.turns import Part, Performer, Spec, Stage, Turn
 from .cpu import BUSY, Flush, stolen
@@ -23,6 +26,7 @@ MOST_BYTES = 192 << 20  # of the memory of a stage
 STEADY = 0.05  # by which the quickest calls of the last turns may differ after warming up
 WARM_UP = 0.5  # seconds
 LOOK_BACK = 3  # turns
+FIRST_TURNS = 5
 
 
 class ArmFailed(Exception):
@@ -43,9 +47,12 @@ class Kept:
 
 @dataclass(slots=True)
 class Arms:
-    """Both arms, before one stage. Their turns get values of their own; those of a pair of turns get the same."""
+    """Both arms, each of several children, before one stage. A block has one child of each, by lot.
 
-    performers: dict[Name, Performer]
+    Turns get values of their own; those of a pair of turns get the same.
+    """
+
+    performers: Mapping[Name, Sequence[Performer]]
     stage: Stage
     fresh: Fresh
     flush: Flush
@@ -53,7 +60,7 @@ class Arms:
     outputs: tuple[OutputSpec, ...]
     part: Part = "forward"
     seconds: float = 30.0  # of a turn, at most
-    overtime: float = 0.0
+    overtime: float = 0.0  # for what is compiled, of all turns together until they are warm
     seen: list[Seen] = field(default_factory=list)
     kept: dict[int, Kept] = field(default_factory=dict)
     cold: bool = True
@@ -61,35 +68,56 @@ class Arms:
     _lot: Lot | None = None
 
     def rehearse(self) -> None:
-        """Show both arms the stage. Raises `ArmFailed`."""
-        for name, performer in self.performers.items():
-            failed = performer.rehearse(self.stage, self.seconds)
-            if failed is not None:
-                raise ArmFailed(name, failed)
+        """Show every child the stage. Raises `ArmFailed`."""
+        for name, several in self.performers.items():
+            for performer in several:
+                self._show(name, performer)
+
+    def _show(self, name: Name, performer: Performer) -> None:
+        failed = performer.rehearse(self.stage, self.seconds)
+        if failed is not None:
+            raise ArmFailed(name, failed)
+
+    def slowest(self) -> float:
+        """Seconds of a call of the slower arm, as far as a few turns show it."""
+        return max(self._least(name, several[0]) for name, several in self.performers.items())
+
+    def _least(self, name: Name, performer: Performer) -> float:
+        begun, least = time.perf_counter(), math.inf
+        for _ in range(FIRST_TURNS):
+            least = min(least, *self.turn(name, performer, self.draws()).claimed)
+            if time.perf_counter() - begun > WARM_UP:
+                break
+        return least
 
     def warm_up(self) -> None:
-        """Turns that count for nothing, until they are steady, and then some more, by lot."""
+        """Turns of every child that count for nothing, until they are steady, and then some more, by lot.
+
+        From then on no time is left for compiling.
+        """
+        for name, several in self.performers.items():
+            for performer in several:
+                self._warm_up(name, performer, self.chance.randrange(3))
+        self.overtime = 0.0
+
+    def _warm_up(self, name: Name, performer: Performer, extra: int) -> None:
         begun = time.perf_counter()
-        least: dict[Name, list[float]] = {name: [] for name in self.performers}
-        extra = self.chance.randrange(3)
+        least: list[float] = []
         while True:
-            for name in self.performers:
-                least[name].append(min(self.turn(name, self.draws()).claimed))
-            steady = all(
-                len(each) >= LOOK_BACK and max(each[-LOOK_BACK:]) <= min(each[-LOOK_BACK:]) * (1 + STEADY)
-                for each in least.values()
-            )
+            least.append(min(self.turn(name, performer, self.draws()).claimed))
+            last = least[-LOOK_BACK:]
+            steady = len(last) == LOOK_BACK and max(last) <= min(last) * (1 + STEADY)
             if steady or time.perf_counter() - begun > WARM_UP:
-                if not extra:
+                if extra <= 0 or least[-1] * self.stage.count > WARM_UP:
                     return
                 extra -= 1
 
-    def draws(self) -> list[Draw]:
+    def draws(self, count: int | None = None) -> list[Draw]:
         """Values for the calls of a turn."""
-        return [self.fresh.draw(self.chance) for _ in range(self.stage.count)]
+        return [self.fresh.draw(self.chance) for _ in range(self.stage.count if count is None else count)]
 
-    def turn(self, name: Name, draws: Sequence[Draw]) -> Turn:
-        """One turn of one arm. Raises `ArmFailed`."""
+    def turn(self, name: Name, performer: Performer, draws: Sequence[Draw]) -> Turn:
+        """One turn of one child, of as many calls as there are values for. Raises `ArmFailed`."""
 
         def reveal() -> None:
             for call, drawn in enumerate(draws):
@@ -98,43 +126,67 @@ class Arms:
             if self.cold:
                 self.flush()
 
-        performer = self.performers[name]
+        parts: tuple[tuple[Part, Callable[[], None]], ...] = (("forward", reveal),)
         if self.part == "backward":
-            made = performer.turn("before", self.seconds, reveal, self.overtime)
+            parts = (("before", reveal), ("backward", self.flush))
+        for part, before in parts:
+            begun = time.perf_counter()
+            made = performer.turn(part, self.seconds, before, self.overtime, len(draws))
             if isinstance(made, Failure):
                 raise ArmFailed(name, made)
-            made = performer.turn("backward", self.seconds, self.flush, self.overtime)
-        else:
-            made = performer.turn("forward", self.seconds, reveal, self.overtime)
-        if isinstance(made, Failure):
-            raise ArmFailed(name, made)
+            self.overtime = max(0.0, self.overtime - max(0.0, time.perf_counter() - begun - self.seconds))
+        assert isinstance(made, Turn)
         return made
 
     def take(self, order: Sequence[Name]) -> Block:
-        """One block: turns in this order, of which each two in a row get the same values. Raises `ArmFailed`."""
-        turns: dict[Name, list[Turn]] = {"baseline": [], "candidate": []}
+        """One block: turns in this order, of which each two in a row get the same values. Raises `ArmFailed`.
+
+        Of the two pairs of turns one is half as long: what a turn costs beside its calls is the same in both.
+        """
+        pair: dict[Name, Performer] = {name: self.chance.choice(several) for name, several in self.performers.items()}
         self.stage.shift(self.chance)
-        self.rehearse()
+        for name, performer in pair.items():
+            self._show(name, performer)
+        turns: dict[Name, list[Turn]] = {"baseline": [], "candidate": []}
         before = stolen()
-        for start in range(0, len(order), 2):
-            draws, where = self.draws(), places([_count(each) for each in self.outputs], self.chance)
-            saw: dict[Name, list[list[torch.Tensor | None]]] = {}
-            for name in order[start : start + 2]:
-                turns[name].append(self.turn(name, draws))
-                saw[name] = self._look(name, where)
-                if name == "candidate":
-                    self._keep(draws)
-            for call, (ours, theirs) in enumerate(zip(saw["baseline"], saw["candidate"], strict=True)):
-                for output, pair in enumerate(zip(ours, theirs, strict=True)):
-                    self.seen.append(Seen(self._calls + call, output, *pair))
-            self._calls += self.stage.count
+        lengths = [self.stage.count, max(1, self.stage.count // 2)]
+        self.chance.shuffle(lengths)
+        for start, length in zip(range(0, len(order), 2), lengths, strict=True):
+            self._pair_of_turns({name: pair[name] for name in order[start : start + 2]}, length, turns)
         every = [each for both in turns.values() for each in both]
         disturbed = stolen() > before or any(each.delayed > BUSY * each.wall for each in every)
         return Block(_sample(turns["baseline"]), _sample(turns["candidate"]), disturbed)
 
-    def _look(self, name: Name, where: Places) -> list[list[torch.Tensor | None]]:
-        """What an arm's last turn left in these places, per call and output."""
-        performer = self.performers[name]
+    def _pair_of_turns(self, pair: Mapping[Name, Performer], length: int, turns: Mapping[Name, list[Turn]]) -> None:
+        draws, where = self.draws(length), places([_count(each) for each in self.outputs], self.chance)
+        saw: dict[Name, list[list[torch.Tensor | None]]] = {}
+        for name, performer in pair.items():
+            turns[name].append(self.turn(name, performer, draws))
+            if (written := self._written(draws)) is not None:
+                raise ArmFailed(name, Failure(Reason.INPUTS_CHANGED, f"{written} was written"))
+            if not performer.fills:
+                self.stage.forget()  # an output that is an input must not seem to be right
+            saw[name] = self._look(performer, where, length)
+            if name == "candidate":
+                self._keep(performer, draws)
+        for call, (ours, theirs) in enumerate(zip(saw["baseline"], saw["candidate"], strict=True)):
+            for output, both in enumerate(zip(ours, theirs, strict=True)):
+                self.seen.append(Seen(self._calls + call, output, *both))
+        self._calls += length
+
+    def _written(self, draws: Sequence[Draw]) -> str | None:
+        """An input of a call, drawn by lot, that is not what it was; those that may be written are not looked at."""
+        call = self.chance.randrange(len(draws))
+        given = self.stage.given(call)
+        expected = [torch.empty_like(each) for each in given]
+        self.fresh.write(draws[call], expected)
+        for spec, value, want in zip(self.stage.calls.given, given, expected, strict=True):
+            if not spec.in_place and not same_bits(value, want):
+                return spec.name
+        return None
+
+    def _look(self, performer: Performer, where: Places, length: int) -> list[list[torch.Tensor | None]]:
+        """What a child's last turn left in these places, per call and output."""
 
         def at(call: int, output: int) -> torch.Tensor | None:
             dtype = self.outputs[output].dtype
@@ -147,9 +199,9 @@ class Arms:
                 return None
             return _tensor(whole, dtype)
 
-        return [[at(call, output) for output in range(len(self.outputs))] for call in range(self.stage.count)]
+        return [[at(call, output) for output in range(len(self.outputs))] for call in range(length)]
 
-    def _keep(self, draws: Sequence[Draw]) -> None:
+    def _keep(self, performer: Performer, draws: Sequence[Draw]) -> None:
         """Keep calls of the candidate's last turn that win the lot."""
         self._lot = Lot(self.chance) if self._lot is None else self._lot
         for call, drawn in enumerate(draws):
@@ -158,12 +210,14 @@ class Arms:
                 continue
             given = tuple(torch.empty_like(each) for each in self.stage.given(call))
             self.fresh.write(drawn, given)
-            self.kept[place] = Kept(given, tuple(self._whole(call, index) for index in range(len(self.outputs))))
+            self.kept[place] = Kept(
+                given, tuple(self._whole(performer, call, each) for each in range(len(self.outputs)))
+            )
 
-    def _whole(self, call: int, output: int) -> torch.Tensor | None:
+    def _whole(self, performer: Performer, call: int, output: int) -> torch.Tensor | None:
         spec = self.outputs[output]
         size = _count(spec) * spec.dtype.itemsize
-        read = self.performers["candidate"].read(self.part, call, output, 0, size)
+        read = performer.read(self.part, call, output, 0, size)
         return _tensor(read, spec.dtype).reshape(spec.shape) if len(read) == size else None
 
 
@@ -175,7 +229,10 @@ def calls_of_a_turn(slowest: float, bytes_of_call: int) -> int:
 
 def _sample(turns: Sequence[Turn]) -> Sample:
     claimed = tuple(max(each, 1e-9) for turn in turns for each in turn.claimed)
-    return Sample(claimed, sum(each.wall for each in turns), sum(each.cpu for each in turns))
+    long, short = sorted(turns, key=lambda each: -len(each.claimed))
+    more = len(long.claimed) - len(short.claimed)
+    steps = {"wall": (long.wall - short.wall) / more, "cpu": (long.cpu - short.cpu) / more} if more else {}
+    return Sample(claimed, sum(each.wall for each in turns), sum(each.cpu for each in turns), steps)
 
 
 def _count(spec: OutputSpec | Spec) -> int:

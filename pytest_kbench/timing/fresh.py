@@ -1,89 +1,130 @@
-"""New values for every timed call, as quickly as memory is copied.
+"""New values for every timed call, nearly as quickly as memory is copied.
 
-A few sets of arguments are drawn by the oracle. Each call gets one of them, rolled by a random number of elements and
-scaled by a random number a little below one, so that no element is what it was in any earlier call: whoever remembers
-answers, by address, by shape or by content, remembers wrong ones. Only elements that are drawn independently may be
-rolled, and only floats in a range that holds zero scaled; what is made together, or has a structure, is one of the
-sets as it is.
+A few sets of arguments are drawn by the oracle. A tensor of a call is a mixture of two of them, each rolled by a random
+number of elements, with random weights: no element is what it was in any earlier call, and few numbers do not say what
+all of them are. Whoever remembers answers, by address, by shape or by content, remembers wrong ones. Elements that are
+drawn independently may be rolled, and floats mixed. Tensors that are made together, or have a structure, are drawn anew
+for every call, which takes longer.
 """
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import torch
 
 from ..argument import Param, Tensor
 from ..oracle.inputs import Arguments, Placed
 from ..task import Task
-from ..values import Constant, Distribution, Integers, Masks, Uniform
+from ..values import Constant, Integers, Masks, Normal
 
 SETS: Final = 3
-LEAST_SCALE: Final = 0.9
+WEIGHTS: Final = (0.55, 0.85)  # of the first set in a mixture
+
+Kind = Literal["drawn", "rolled", "summed", "between"]
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """What one tensor of one call holds: a set, an offset to begin at, and a factor."""
+    """What one tensor of one call holds: two sets, where each begins, and their weights; or values of its own."""
 
-    index: int
-    offset: int
-    scale: float
+    sets: tuple[int, int] = (0, 0)
+    offsets: tuple[int, int] = (0, 0)
+    weights: tuple[float, float] = (1.0, 0.0)
+    own: torch.Tensor | None = None
 
 
 Draw = tuple[Values, ...]  # of one call, per tensor
 
 
 class Fresh:
-    """Draws the values of calls, and writes them. `sets` are arguments of the same task, shapes and dtype."""
+    """Draws the values of calls, and writes them. `sets` are arguments of the same task, shapes and dtype.
 
-    def __init__(self, task: Task, sets: Sequence[Arguments], cotangents: Sequence[Sequence[Placed]] = ()) -> None:
+    `anew` draws another set, by a seed, for tensors that have a structure.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        sets: Sequence[Arguments],
+        anew: Callable[[int], Arguments],
+        cotangents: Sequence[Sequence[Placed]] = (),
+    ) -> None:
         declared = {each.name: each for each in task.tensors}
         tensors = [[each for each in arguments if isinstance(each, Placed)] for arguments in sets]
         if cotangents:
             tensors = [[*given, *starts] for given, starts in zip(tensors, cotangents, strict=True)]
         self._flat = [[each.values.reshape(-1) for each in given] for given in tensors]
         self._kinds = [_kind(declared.get(each.name), task) for each in tensors[0]]
+        self._anew = anew
 
     def draw(self, chance: random.Random) -> Draw:
-        """The values of one call. Sets that are made together stay together."""
-        together = chance.randrange(len(self._flat))
-        drawn = []
-        for position, (rolls, scales) in enumerate(self._kinds):
-            count = self._flat[0][position].numel()
-            offset = chance.randrange(count) if rolls and count > 1 else 0
-            index = chance.randrange(len(self._flat)) if rolls else together
-            drawn.append(Values(index, offset, chance.uniform(LEAST_SCALE, 1.0) if scales else 1.0))
-        return tuple(drawn)
+        """The values of one call. Tensors that are made together stay together."""
+        own: list[torch.Tensor] = []
+        if "drawn" in self._kinds:
+            arguments = self._anew(chance.randrange(1 << 48))
+            own = [each.values.reshape(-1) for each in arguments if isinstance(each, Placed)]
+        return tuple(
+            Values(own=own[position]) if kind == "drawn" else self._mixed(kind, position, chance)
+            for position, kind in enumerate(self._kinds)
+        )
+
+    def _mixed(self, kind: Kind, position: int, chance: random.Random) -> Values:
+        count = max(self._flat[0][position].numel(), 1)
+        pair = (chance.randrange(len(self._flat)), chance.randrange(len(self._flat)))
+        offsets = (chance.randrange(count), chance.randrange(count))
+        first = chance.uniform(*WEIGHTS)
+        match kind:
+            case "summed":  # of independent values: the spread stays what it is
+                return Values(pair, offsets, (first, math.sqrt(1.0 - first * first)))
+            case "between":  # in a range: each value stays in it
+                return Values(pair, offsets, (first, 1.0 - first))
+            case _:
+                return Values(pair, offsets)
 
     def write(self, drawn: Draw, into: Sequence[torch.Tensor]) -> None:
         """Put the values of a call where it will find them; the tensors are dense."""
         for position, (values, target) in enumerate(zip(drawn, into, strict=True)):
-            source, flat = self._flat[values.index][position], target.view(-1)
-            split = flat.numel() - values.offset
-            for part, given in ((flat[:split], source[values.offset :]), (flat[split:], source[: values.offset])):
-                if values.scale == 1.0:
-                    part.copy_(given)
-                elif part.numel():
-                    torch.mul(given, values.scale, out=part)
+            flat = target.view(-1)
+            if values.own is not None:
+                flat.copy_(values.own)
+                continue
+            for index, offset, weight, added in zip(
+                values.sets, values.offsets, values.weights, (False, True), strict=True
+            ):
+                if weight != 0.0:
+                    _roll(self._flat[index][position], offset, weight, flat, added=added)
 
 
-def _kind(declared: Tensor | Param | None, task: Task) -> tuple[bool, bool]:
-    """Whether elements of an argument may change places, and whether they may shrink. Cotangents are not declared."""
+def _roll(source: torch.Tensor, offset: int, weight: float, target: torch.Tensor, *, added: bool) -> None:
+    """Write, or add, a flat tensor that begins at an element of another, times a weight."""
+    split = target.numel() - offset
+    for part, given in ((target[:split], source[offset:]), (target[split:], source[:offset])):
+        if added:
+            part.add_(given, alpha=weight)
+        elif weight == 1.0:
+            part.copy_(given)
+        elif part.numel():
+            torch.mul(given, weight, out=part)
+
+
+def _kind(declared: Tensor | Param | None, task: Task) -> Kind:
+    """What may be made of an argument's sets. Cotangents, which are normal, are not declared."""
     if declared is None:
-        return True, True
-    if task.inputs is not None:
-        return False, False
-    plans: Mapping[str, Distribution] = declared.states if isinstance(declared, Param) else {}
-    given: list[object] = list(plans.values()) if plans else [getattr(declared, "values", None)]
-    if any(isinstance(each, Masks) for each in given):
-        return False, False
+        return "summed"
+    given: list[object] = [getattr(declared, "values", None)]
+    if isinstance(declared, Param):
+        given = list(declared.states.values())
+    if task.inputs is not None or any(isinstance(each, Masks) for each in given):
+        return "drawn"
     if any(isinstance(each, (Constant, Integers)) for each in given) or (declared.dtype or "float32") not in _FLOATS:
-        return True, False
-    return True, all(not isinstance(each, Uniform) or each.low <= 0.0 <= each.high for each in given)
+        return "rolled"
+    centred = all(each is None or (isinstance(each, Normal) and each.mean == 0.0) for each in given)
+    return "summed" if centred else "between"
 
 
 _FLOATS: Final = ("float64", "float32", "float16", "bfloat16")

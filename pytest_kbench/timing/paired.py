@@ -5,11 +5,12 @@ The loop knows no device: `take` makes one block. So simulations test it with a 
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from . import stats
@@ -26,15 +27,22 @@ LONGEST: Final = 5  # budgets that few blocks may take, of calls that take long
 BUSY: Final = 2  # budgets, where most blocks are disturbed
 CLOCKS: Final = ("wall", "cpu")
 SLACK: Final = 1e-4  # seconds by which a block's turns of two honest children may differ beside their calls
+SLACK_OF_A_CALL: Final = 3e-6  # seconds that each call may take beside what is claimed of it
+LARGE: Final = 0.25  # of the claim: noise explains no such step
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What an arm's turns of one block took, in seconds: each call by the arm's own word, and all of them together."""
+    """What an arm's turns of one block took, in seconds: each call by the arm's own word, and all of them together.
+
+    `steps` are, by clock, what one call more takes: where one turn has more calls than the other, what is the same for
+    both turns is no part of the difference, and no claim is needed for it.
+    """
 
     claimed: tuple[float, ...]
     wall: float
     cpu: float
+    steps: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def least(self) -> float:
@@ -61,8 +69,9 @@ class Paired:
     """What blocks say of two arms.
 
     `interval` is of the log-ratio baseline / candidate. `spread` is how much more the candidate's calls vary than the
-    baseline's, as a share of its quickest. `hidden` is what the clocks of the grader saw of the candidate beyond its
-    claims and the baseline's, as a share of the claims; `proven` is how much of that it has hidden for certain.
+    baseline's, as a share of its quickest. `hidden` is how much longer one call more takes, by a clock of the grader,
+    than the quickest is said to take, beyond the same of the baseline and as a share of the claim; `proven` is how much
+    the candidate has hidden for certain. It is called faster only if it is so whatever it may have hidden.
     `rejected` blocks were disturbed; where hardly any was not, they are among the `blocks` all the same, and nothing is
     said of the speed.
     """
@@ -78,10 +87,8 @@ class Paired:
 
     @property
     def unseen(self) -> float | None:
-        """The largest share of its time that the candidate could have hidden: in all calls, or in the quickest."""
-        if self.hidden is None or self.spread is None:
-            return None
-        return max(self.hidden.high, 0.0) + max(self.spread.high, 0.0)
+        """The largest share of the time it claims that the candidate could have hidden."""
+        return None if self.hidden is None else max(self.hidden.high, 0.0)
 
 
 def measure(
@@ -114,11 +121,19 @@ def measure(
             break
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
     found, spread = ratios(used, error, precision.dead_band)
+    beyond = hidden(kept, error)
     word = stats.speed(found, precision) if used is kept else "ambiguous"
+    if word == "faster" and not _whatever_is_hidden(found, beyond, precision):
+        word = "ambiguous"
     every = [*kept, *disturbed]
-    return Paired(
-        word, found, tuple(used), len(disturbed), spread, hidden(kept, error), proven(every, error), clock() - begun
-    )
+    return Paired(word, found, tuple(used), len(disturbed), spread, beyond, proven(every, error), clock() - begun)
+
+
+def _whatever_is_hidden(found: Interval | None, beyond: Interval | None, precision: Precision) -> bool:
+    """Whether the candidate is faster even if it took longer by all that could be hidden."""
+    if found is None or beyond is None:
+        return False
+    return found.low - math.log1p(max(beyond.high, 0.0)) > precision.dead_band
 
 
 def _narrow(blocks: Sequence[Block], error: float, precision: Precision) -> bool:
@@ -148,39 +163,48 @@ def _spreads(block: Block) -> tuple[float, float]:
 
 
 def hidden(blocks: Sequence[Block], error: float) -> Interval | None:
-    """What both clocks of the grader saw beyond the claims, candidate against baseline, as a share of its claims.
+    """How much longer a call takes than the quickest is said to take, candidate against baseline, as a share of that.
 
-    Of undisturbed blocks alone: an arm that has to wait for a CPU claims time in which it did nothing.
+    By the clock that leaves less open. Of undisturbed blocks, in which both arms had turns of two lengths.
     """
-    known = [found for clock in CLOCKS if (found := _beyond_the_baseline(blocks, clock, error / len(CLOCKS)))]
-    if not known:
-        return None
-    # What might go unseen is what the better clock leaves open.
-    return min(known, key=lambda each: each.high)
+    known = [
+        found
+        for clock in CLOCKS
+        if (found := stats.interval([_longer(b.candidate, clock) - _longer(b.baseline, clock) for b in blocks
+                                     if clock in b.candidate.steps and clock in b.baseline.steps], error))
+    ]  # fmt: skip
+    return min(known, key=lambda each: each.high, default=None)
+
+
+def _longer(sample: Sample, clock: str, slack: float = 0.0) -> float:
+    return (sample.steps[clock] - slack) / sample.least
 
 
 def proven(blocks: Sequence[Block], error: float) -> float:
     """The least share of its claims that the candidate has hidden, for all that these blocks say; 0.0 if none.
 
-    Where nothing was disturbed, by either clock, beyond what turns of honest children differ by. Else an arm that waits
-    for a CPU claims time in which it did nothing, which must not count against the other: so only by processor time,
-    and against the most that the baseline ever had.
+    By what its turns took beyond all claims, more than the baseline's and more than turns of honest children differ by;
+    and, if it is a large share, by what one call more takes. Where a block was disturbed an arm claims time in which it
+    waited for a CPU, which must not count against the other: there only processor time is asked, against the most that
+    the baseline ever had.
     """
     calm = [each for each in blocks if not each.disturbed]
-    found = [_beyond_the_baseline(calm, clock, error / len(CLOCKS), SLACK) for clock in CLOCKS]
+    least = [stats.interval([_beyond_the_baseline(b, clock) for b in calm], error / 2) for clock in CLOCKS]
     most = max((_beyond(each.baseline, "cpu") for each in blocks), default=0.0)
     shares = [
         (_beyond(each.candidate, "cpu") - max(most, 0.0) - SLACK) / sum(each.candidate.claimed) for each in blocks
     ]
-    found.append(stats.interval(shares, error))
-    return max([0.0, *(each.low for each in found if each is not None)])
+    least.append(stats.interval(shares, error))
+    stepped = [b for b in calm if "cpu" in b.candidate.steps and "cpu" in b.baseline.steps]
+    steps = [_longer(b.candidate, "cpu", SLACK_OF_A_CALL) - max(_longer(b.baseline, "cpu"), 1.0) for b in stepped]
+    large = stats.interval(steps, error)
+    found = [each.low for each in least if each is not None]
+    return max([0.0, *found, *([large.low] if large is not None and large.low > LARGE else [])])
 
 
-def _beyond_the_baseline(blocks: Sequence[Block], clock: str, error: float, slack: float = 0.0) -> Interval | None:
-    return stats.interval(
-        [(_beyond(b.candidate, clock) - _beyond(b.baseline, clock) - slack) / sum(b.candidate.claimed) for b in blocks],
-        error,
-    )
+def _beyond_the_baseline(block: Block, clock: str) -> float:
+    beyond = _beyond(block.candidate, clock) - _beyond(block.baseline, clock) - SLACK
+    return beyond / sum(block.candidate.claimed)
 
 
 def _beyond(sample: Sample, clock: str) -> float:

@@ -16,11 +16,11 @@ import torch
 
 PLACES: Final = 8  # per output that is looked at
 LENGTH: Final = 64  # elements at each
-KEPT: Final = 3  # calls that are kept whole
+KEPT: Final = 5  # calls that are kept whole
 MOST_KEPT: Final = 256 << 20  # bytes of these
 STRAY: Final = 0.01  # of the elements looked at in one call that may differ: roundings decide a branch now and then
 LOOSE: Final = 8.0  # times the widest bound of the calls that are kept
-COARSE: Final = 0.02  # of the largest element seen
+COARSE: Final = {torch.float64: 1e-9, torch.float32: 2e-4}  # of the largest element seen; half types: 2 %
 
 Places = tuple[tuple[tuple[int, int], ...], ...]  # per output: where to begin, and how many, in elements
 
@@ -53,10 +53,10 @@ def differing(seen: Seen, allowed: float) -> int:
         return ours.numel()
     if not ours.is_floating_point():
         return int((ours != theirs).sum())
-    ours, theirs = ours.double(), theirs.double()
+    dtype, ours, theirs = ours.dtype, ours.double(), theirs.double()
     finite = ours.isfinite()
     largest = float(ours[finite].abs().max()) if bool(finite.any()) else 0.0
-    slack = max(LOOSE * allowed, COARSE * largest)
+    slack = max(LOOSE * allowed, COARSE.get(dtype, 0.02) * largest)
     wrong = (ours - theirs).abs()[finite]
     return int((~(wrong <= slack)).sum())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import torch
 
@@ -35,6 +36,11 @@ def sets(count=3):
     return [draw(TASK, Call(CALL.dims, "float32", state="spread", scalars=CALL.scalars, seed=s)) for s in range(count)]
 
 
+def fresh_of(task, given):
+    call = CALL if task is TASK else Call((("n", given[0][0].values.numel()),), "float32")
+    return Fresh(task, given, lambda seed: draw(task, replace(call, seed=seed)))
+
+
 def blank(arguments):
     return [torch.empty_like(each.values) for each in arguments if isinstance(each, Placed)]
 
@@ -47,7 +53,7 @@ def written(fresh, drawn, arguments):
 
 def test_no_element_of_a_float_is_what_it_was_in_another_call():
     given = sets()
-    fresh, chance = Fresh(TASK, given), random.Random(0)
+    fresh, chance = fresh_of(TASK, given), random.Random(0)
     first, second = (written(fresh, fresh.draw(chance), given[0]) for _ in range(2))
     assert float((first[0] == second[0]).double().mean()) < 0.01
     assert float((first[3] == second[3]).double().mean()) < 0.1
@@ -55,19 +61,33 @@ def test_no_element_of_a_float_is_what_it_was_in_another_call():
 
 def test_values_stay_in_their_declared_range():
     given = sets()
-    fresh, chance = Fresh(TASK, given), random.Random(0)
+    fresh, chance = fresh_of(TASK, given), random.Random(0)
     for _ in range(50):
         x, labels, mask, weight, positive = written(fresh, fresh.draw(chance), given[0])
         assert 0 <= int(labels.min()) <= int(labels.max()) < 64
         assert 1.0 <= float(positive.min()) <= float(positive.max()) < 2.0
-        assert any(torch.equal(mask, each[2].values) for each in given)  # a structure: as it was drawn
+        assert mask.dtype == torch.bool
         assert bool(x.isfinite().all())
         assert bool(weight.isfinite().all())
 
 
+def test_a_mixture_spreads_as_its_sets_do():
+    given = sets()
+    fresh, chance = fresh_of(TASK, given), random.Random(0)
+    drawn = torch.stack([written(fresh, fresh.draw(chance), given[0])[0] for _ in range(40)])
+    assert 0.85 < float(drawn.std()) < 1.15
+
+
+def test_what_has_a_structure_is_drawn_anew_for_every_call():
+    given = sets()
+    fresh, chance = fresh_of(TASK, given), random.Random(0)
+    seen = [written(fresh, fresh.draw(chance), given[0])[0] for _ in range(6)]
+    assert not any(torch.equal(a, b) for index, a in enumerate(seen) for b in seen[:index])
+
+
 def test_the_same_draw_writes_the_same_values():
     given = sets()
-    fresh = Fresh(TASK, given)
+    fresh = fresh_of(TASK, given)
     drawn = fresh.draw(random.Random(3))
     assert all(map(torch.equal, written(fresh, drawn, given[0]), written(fresh, drawn, given[0])))
 
@@ -82,7 +102,7 @@ def test_tensors_that_are_made_together_stay_together():
 
     task = Task(pair, args=[Tensor("x", "n"), Tensor("y", "n")], shapes={"one": dict(n=40)}, inputs=made)
     given = [draw(task, Call((("n", 40),), "float32", seed=seed)) for seed in range(3)]
-    fresh, chance = Fresh(task, given), random.Random(0)
+    fresh, chance = fresh_of(task, given), random.Random(0)
     for _ in range(20):
         x, y = written(fresh, fresh.draw(chance), given[0])
         assert torch.allclose(x + y, torch.ones(40))
@@ -94,5 +114,5 @@ def test_an_empty_tensor_is_written_too():
 
     task = Task(same, args=[Tensor("x", "n")], shapes={"none": dict(n=0)})
     given = [draw(task, Call((("n", 0),), "float32"))]
-    fresh = Fresh(task, given)
+    fresh = fresh_of(task, given)
     fresh.write(fresh.draw(random.Random(0)), [torch.empty(0)])

@@ -28,7 +28,7 @@ def test_what_is_not_there_is_wrong_altogether():
 
 def test_roundings_are_allowed_and_other_values_are_not():
     ours = torch.linspace(0, 1, 512)
-    assert first_wrong([Seen(0, 0, ours, ours * 1.001)], [1e-6]) is None
+    assert first_wrong([Seen(0, 0, ours, ours * 1.0001)], [1e-6]) is None
     assert first_wrong([Seen(3, 0, ours, ours.flip(0))], [1e-6]).call == 3
 
 

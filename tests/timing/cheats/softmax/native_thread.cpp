@@ -1,4 +1,4 @@
-// verdict: wrong|clock
+// verdict: wrong|clock|crashed|nonfinite
 // A detached thread does the work; the call itself returns at once.
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/function.h>
