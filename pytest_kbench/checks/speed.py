@@ -27,7 +27,7 @@ from .bench import Bench, Stages
 from .examine import Finding, recorded, without_gradients
 from .timekeeper import Timekeeper
 
-HIDDEN = 0.02  # of its time: what a candidate may hide before it is called a lie
+HIDDEN = 0.05  # of its time: what a candidate may seem to hide before it is called a lie
 WARM_TURNS = 2
 MOST_SAMPLES = 400
 

@@ -79,7 +79,7 @@ def backwards(own: Function | None, calls: Sequence[Rehearsed], *, fills: bool) 
 
 
 def _timed(calls: Sequence[Rehearsed], made: Sequence[tuple[Function, Sequence[object]]], fills: bool) -> Timed:
-    """An output that is not dense is made so within its call's time: else a transposed view would cost nothing."""
+    """An output that is not what lies in memory, a transposed or negated view, is made so within its call's time."""
     clock = time.perf_counter_ns
     taken = []
     with _uncollected():
@@ -90,7 +90,7 @@ def _timed(calls: Sequence[Rehearsed], made: Sequence[tuple[Function, Sequence[o
                 taken.append(clock() - begun)
                 continue
             listed = returned if isinstance(returned, (tuple, list)) else (returned,)
-            call.kept = [each.contiguous() for each in listed if isinstance(each, torch.Tensor)]
+            call.kept = [each.resolve_neg().contiguous() for each in listed if isinstance(each, torch.Tensor)]
             taken.append(clock() - begun)
     return taken, [[each.data_ptr() for each in call.kept] for call in calls]
 

@@ -62,7 +62,7 @@ def test_identical_arms_are_not_called_faster_or_slower():
     found = [Machine(seed).measure() for seed in range(200)]
     assert sum(each.speed in ("faster", "slower") for each in found) <= 2
     assert sum(not each.interval.low <= 0.0 <= each.interval.high for each in found) <= 5
-    assert sum(each.proven > 0.02 for each in found) == 0
+    assert sum(each.proven > 0.05 for each in found) == 0
 
 
 @pytest.mark.parametrize(("slower", "word"), [(1.05, "slower"), (0.6, "faster")])
@@ -101,8 +101,8 @@ def test_time_that_a_turn_of_the_candidate_saves_beside_its_calls_is_no_room_for
 def test_a_candidate_that_claims_less_than_it_takes_is_convicted():
     for seed in range(50):
         machine = Machine(seed)
-        machine.share = 0.9
-        assert machine.measure().proven > 0.02
+        machine.share = 0.8
+        assert machine.measure().proven > 0.05
 
 
 def test_what_might_go_unseen_is_stated_and_no_less_than_what_was_hidden():
