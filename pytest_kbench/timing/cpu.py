@@ -14,7 +14,7 @@ import torch
 
 CACHES: Final = Path("/sys/devices/system/cpu/cpu0/cache")
 ASSUMED_CACHE: Final = 32 << 20  # bytes, where the machine does not say
-MOST_FLUSHED: Final = 256 << 20  # bytes: more would take longer than what is timed
+MOST_FLUSHED: Final = 64 << 20  # bytes: more takes longer than what is timed, and leaves few blocks to compare
 BUSY: Final = 0.02  # of a turn, that others may take
 
 
@@ -29,7 +29,10 @@ def last_level_cache(place: Path = CACHES) -> int:
 
 
 class Flush:
-    """Empties the caches by reading memory of twice the size of the last one."""
+    """Empties the caches by reading memory of twice the size of the last one, up to a bound.
+
+    Where the last one is larger it stays partly warm, for both arms alike.
+    """
 
     def __init__(self, cache: int | None = None) -> None:
         size = min(2 * (last_level_cache() if cache is None else cache), MOST_FLUSHED)

@@ -47,9 +47,11 @@ def timed(grader: Grader, path: Path) -> Record:
 @pytest.mark.parametrize("path", candidates("cheats"))
 def test_a_cheat_fails_while_it_is_timed(grader, path):
     record = timed(grader, path)
-    outcome = str(record.reason) if record.status == "failed" else record.status
-    assert outcome in expected(path), record.message
     assert all(timing.speed != "faster" for timing in record.timings)
+    if record.status == "failed" or "clock" not in expected(path):
+        assert str(record.reason) in expected(path), record.message
+    else:  # a slow or busy machine gives too few blocks to prove anything by: then nothing is said of the speed
+        assert all(timing.speed == "ambiguous" for timing in record.timings), record.message
 
 
 @pytest.mark.parametrize("path", candidates("idle"))
