@@ -48,9 +48,12 @@ def timed(grader: Grader, path: Path) -> Record:
 def test_a_cheat_fails_while_it_is_timed(grader, path):
     record = timed(grader, path)
     assert all(timing.speed != "faster" for timing in record.timings)
+    outcome = str(record.reason) if record.status == "failed" else record.status
     if record.status == "failed" or "clock" not in expected(path):
-        assert str(record.reason) in expected(path), record.message
-    else:  # a slow or busy machine gives too few blocks to prove anything by: then nothing is said of the speed
+        assert outcome in expected(path), record.message
+    elif "passed" not in expected(
+        path
+    ):  # a slow or busy machine gives too few blocks to prove anything by: then nothing is said of the speed
         assert all(timing.speed == "ambiguous" for timing in record.timings), record.message
 
 

@@ -1,4 +1,4 @@
-# verdict: clock
+# verdict: clock|passed
 # Of its calls one is said to be quick, and the others to be as much slower: their sum is right.
 import sys
 
