@@ -156,9 +156,9 @@ class Record:
     message: str = ""
     case: str | None = None
     comparisons: tuple[Comparison, ...] = ()
-    timings: tuple[Timing, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
+    timings: tuple[Timing, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; NaN and infinities, which JSON does not have, are text."""

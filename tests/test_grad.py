@@ -69,7 +69,7 @@ def graded(grader, tmp_path):
         file = tmp_path / "mine.py"
         file.write_text("import torch\n" + textwrap.dedent(source))
         cases = None if case is None else [case]
-        settings = Settings(examples=30, **changes)
+        settings = Settings(**{"seed": 0, "examples": 30, **changes})
         return grader.grade(declared or task(), file, checks=["grad"], cases=cases, settings=settings)
 
     return grade

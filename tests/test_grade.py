@@ -278,7 +278,7 @@ def test_strict_is_heard_from_python_too(candidate, monkeypatch):
         ("nowhere.py", "relu.py", {}, TaskFileError),
         ("relu.py", "nowhere.py", {}, CandidateError),
         ("relu.py", "relu.txt", {}, CandidateError),
-        ("relu.py", "relu.py", {"checks": ["speed"]}, ValueError),
+        ("relu.py", "relu.py", {"checks": ["swift"]}, ValueError),
         ("relu.py", "relu.py", {"checks": "build"}, ValueError),
         ("relu.py", "relu.py", {"cases": ["rows=3"]}, CaseError),
         ("relu.py", "relu.py", {"cases": "dims(rows=3,columns=3)"}, ValueError),
@@ -354,7 +354,7 @@ def test_a_text_that_is_no_case_is_refused(text):
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"seed": -1}, {"seed": "ff"}, {"timeout": 0}, {"timeout": "3"}, {"device": "cuda"}, {"checks": ("speed",)}),
+        *({"seed": -1}, {"seed": "ff"}, {"timeout": 0}, {"timeout": "3"}, {"device": "cuda"}, {"checks": ("swift",)}),
         *({"checks": "build"}, {"threads": 0}, {"tolerance": 0.0}, {"memory": 1}, {"memory": 1 << 70}, {"cache": "x"}),
         *({"sandbox": "no"}, {"max_failures": -1}),
     ],

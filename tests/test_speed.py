@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_kbench import Grader, Reason, Record, Settings
+from pytest_kbench import Grader, Reason, Record, Settings, Task, Tensor
 from pytest_kbench.checks import speed
 from pytest_kbench.formats.native import load
 
@@ -186,3 +186,30 @@ def test_a_case_of_ones_own_is_timed(timed):
 def test_a_compiled_candidate_with_a_backward_of_its_own_is_timed(grader):
     verdict = grader.grade(ROOT / "tasks" / "softmax.py", ROOT / "candidates/softmax/naive.cpp", checks=["speed"])
     assert verdict.outcome == "passed", verdict.message
+
+
+def test_a_reference_that_no_file_has_at_its_top_level_is_not_timed(grader, tmp_path):
+    def scaled(x):
+        return x * 2
+
+    task = Task(scaled, args=[Tensor("x", "n")], shapes={"one": dict(n=4000)})
+    candidate = tmp_path / "mine.py"
+    candidate.write_text("def scaled(x):\n    return x + x\n")
+    (record,) = grader.grade(task, candidate, checks=["speed"]).records
+    assert (record.status, record.reason) == ("skipped", Reason.NOT_TIMED)
+    assert "cannot be run in a process of its own" in record.message
+
+
+def test_a_reference_that_a_task_file_makes_is_timed(timed):
+    task = """
+from pytest_kbench import Task, Tensor
+
+def made(factor):
+    def scaled(x):
+        return x * factor
+    return scaled
+
+task = Task(made(2), args=[Tensor("x", "n")], shapes={"one": dict(n=4000)})
+"""
+    (record,) = timed("def scaled(x):\n    return x + x\n", task=task)
+    assert record.status == "passed", record.message

@@ -83,6 +83,9 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
 
 
 def _failed(failure: Failure, whose: str) -> Finding:
+    if whose and failure.reason in (Reason.LOAD, Reason.BINDING):
+        text = f"{whose} cannot be run in a process of its own: {failure.message}. Write it at the top level of a file"
+        return Finding(Reason.NOT_TIMED, text, "skipped")
     if whose:
         return _finding(Reason.TASK, f"{whose} could not be timed: {failure.message}", failure.detail)
     if failure.reason in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE):
@@ -98,6 +101,7 @@ def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
 def _warm(arms: Arms) -> float:
     """Seconds of the candidate's quickest call when nothing empties the caches: a second turn over the same memory."""
     arms.cold = False
+    arms.rehearse()
     performer = arms.performers["candidate"][0]
     return min(min(arms.turn("candidate", performer, arms.draws()).claimed) for _ in range(WARM_TURNS))
 

@@ -6,13 +6,13 @@ import importlib.util
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 MODULE_NAME = "reference"
 
 
-def import_reference(path: Path, search: Sequence[str]) -> ModuleType:
-    """The module of a file, which finds what lies on the search path of the grader.
+def import_reference(path: Path, search: Sequence[str]) -> object:
+    """The reference of a task's file under its own name, else the module; it finds what the grader's search path has.
 
     In a child the package is a name with a place, so that importing a candidate's side runs nothing of it. A task file
     needs the public names.
@@ -27,4 +27,5 @@ def import_reference(path: Path, search: Sequence[str]) -> ModuleType:
     module = importlib.util.module_from_spec(own)
     sys.modules[MODULE_NAME] = module
     own.loader.exec_module(module)
-    return module
+    function = getattr(getattr(module, "task", None), "function", None)
+    return module if function is None else SimpleNamespace(**{function.__name__: function})

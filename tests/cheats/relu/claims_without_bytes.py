@@ -13,6 +13,6 @@ def relu(x):
         "kind": "tensor", "dtype": str(x.dtype)[6:], "shape": list(x.shape), "strides": [x.shape[1], 1],
         "device": "cpu", "aliases": [], "callables": [], "fits": True,
     }  # fmt: skip
-    _caller._claim = lambda *_: claim
-    _caller._copy = lambda *_: True
+    _caller.claim = lambda *_: claim
+    _caller.copied = lambda *_: True
     return torch.zeros(x.shape, dtype=x.dtype)
