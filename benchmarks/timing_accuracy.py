@@ -33,6 +33,7 @@ from pytest_kbench.formats.native import load
 from pytest_kbench.sandbox.host import Failure, Limits, Program, Sandbox
 from pytest_kbench.timing.paired import Paired
 
+SETTINGS = Settings()
 COLUMNS = 1024
 SIZES = {20: 12, 200: 300, 2000: 3300}  # about how many microseconds a call takes: rows of float32
 RATIOS = (0, 1, 2, 5, 10)  # per cent of rows more
@@ -72,7 +73,7 @@ def main() -> None:
           " half-width % | covers | s a trial |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as folder, Sandbox(threads=1) as sandbox:
-        keeper = Timekeeper(sandbox, Settings())
+        keeper = Timekeeper(sandbox)
         for ratio in (0, *given.ratios):
             for size in SIZES:
                 trials = math.ceil(given.identical / len(SIZES)) if ratio == 0 else given.trials
@@ -96,11 +97,13 @@ def ours(keeper: Timekeeper, files: list[Path]) -> Trial | None:
     """Both functions in children of their own, which are new each time. Nothing where no block was undisturbed."""
     begun = time.perf_counter()
     task = load(files[0])[0]
-    first, second = (keeper.several(Program("reference", file, ("rows",)), Limits()) for file in files)
+    first, second = (
+        keeper.several(Program("reference", file, ("rows",)), Limits(), SETTINGS.build_timeout) for file in files
+    )
     assert not isinstance(first, Failure), first
     assert not isinstance(second, Failure), second
-    with keeper.staged(task, call_of(task), first, second) as arms:
-        paired = keeper.compared(arms)
+    with keeper.staged(task, call_of(task), SETTINGS, first, second) as arms:
+        paired = keeper.compared(arms, SETTINGS.budget)
     for each in (*first, *second):
         each.close()
     return trial(paired, time.perf_counter() - begun)

@@ -30,7 +30,7 @@ def environment(
         "seed": f"{seed:x}",
         "device": device,
         "sandbox": None if layers is None else {"active": list(layers[0]), "refused": dict(layers[1])},
-        "cpu": {"model": _cpu(), "usable": len(os.sched_getaffinity(0)), "machine": platform.machine()},
+        "cpu": {"model": cpu_model(), "usable": len(os.sched_getaffinity(0)), "machine": platform.machine()},
         "gpus": _gpus(),
         "system": platform.platform(),
         "python": sys.version.split()[0],
@@ -46,7 +46,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _cpu() -> str | None:
+def cpu_model() -> str | None:
+    """What the CPU is called, where the machine says."""
     try:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:

@@ -116,10 +116,10 @@ def kbench_device(pytestconfig: pytest.Config) -> Device:
 
     This version grades on the CPU.
     """
-    from .environment import _cpu
+    from .environment import cpu_model
 
     _settings(pytestconfig)
-    return Device("cpu", _cpu() or platform.machine())
+    return Device("cpu", cpu_model() or platform.machine())
 
 
 def _settings(config: pytest.Config) -> Settings:

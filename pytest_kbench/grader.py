@@ -65,7 +65,7 @@ class Grader:
         self._store = Store(self.settings.cache)
         self._truths = Truths()
         self._builds = Builds()
-        self._timekeeper = Timekeeper(self._sandbox, self.settings)
+        self._timekeeper = Timekeeper(self._sandbox, self.settings.threads or 1)
         self._lock = threading.Lock()
         self._idle: OrderedDict[tuple[str, ...], Bench] = OrderedDict()
         self._restless = restless

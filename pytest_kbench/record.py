@@ -52,7 +52,6 @@ class Reason(enum.StrEnum):
     SANITIZER = "sanitizer"  # a sanitizer reported an error: a race, an access out of bounds
     # It is right, and what it says of its time is not.
     CLOCK = "clock"  # its calls took longer than it claims, by clocks that it cannot touch
-    IMPOSSIBLE = "impossible"  # it claims less time than this machine needs to read the inputs
     # Not the candidate's doing.
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case

@@ -213,3 +213,9 @@ task = Task(made(2), args=[Tensor("x", "n")], shapes={"one": dict(n=4000)})
 """
     (record,) = timed("def scaled(x):\n    return x + x\n", task=task)
     assert record.status == "passed", record.message
+
+
+def test_what_a_call_asks_for_holds_and_not_what_its_grader_was_made_with(timed):
+    (record, _) = timed(RIGHT, settings=Settings(seed=0, budget=1e-6))
+    assert record.timings[0].blocks == 1
+    assert "too few" in record.message or "busy" in record.message

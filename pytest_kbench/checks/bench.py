@@ -174,7 +174,7 @@ class Bench:
             return child
         child.pause()
         assert isinstance(self._program, Program)
-        return keeper.several(self._program, self.limits)
+        return keeper.several(self._program, self.limits, self.settings.build_timeout)
 
     def renew(self) -> None:
         """Let the next call be the first one of a new child."""

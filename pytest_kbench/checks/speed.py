@@ -43,7 +43,8 @@ def check(bench: Bench, named: NamedCase) -> Record:
     if call.grad and bench.forward_alone:
         return without_gradients(bench, named, "speed")
     stages = Stages()
-    keeper = bench.timekeeper or Timekeeper(bench.sandbox, bench.settings)
+    keeper = bench.timekeeper
+    assert keeper is not None, "a grader lends it"
     with stages.timed("total"), keeper.lock.alone():
         found = _timed(bench, call, keeper)
     if isinstance(found, Finding):
@@ -54,16 +55,16 @@ def check(bench: Bench, named: NamedCase) -> Record:
 
 def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
     """The comparison, or what is wrong with it."""
-    baseline = keeper.references(bench.task)
+    baseline = keeper.references(bench.task, bench.settings)
     candidate = bench.timed_children(keeper)
     try:
         if isinstance(baseline, Failure):
             return _failed(baseline, "the reference")
         if isinstance(candidate, Failure):
             return _failed(candidate, "")
-        floor = keeper.floor(bench.task, call)
-        with keeper.staged(bench.task, call, baseline, candidate) as arms:
-            paired = keeper.compared(arms)
+        floor = keeper.floor(bench.task, call, bench.settings)
+        with keeper.staged(bench.task, call, bench.settings, baseline, candidate) as arms:
+            paired = keeper.compared(arms, bench.settings.budget)
             warm = _warm(arms)
             overran = any(each.overran() for each in arms.stage.buffers)
         if overran:

@@ -20,7 +20,7 @@ from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox,
 from ..sandbox.turns import Calls, Performer, Spec, Stage
 from ..task import Task
 from ..timing import stats
-from ..timing.arms import Arms, calls_of_a_turn
+from ..timing.arms import ArmFailed, Arms, calls_of_a_turn
 from ..timing.cpu import Flush, chosen_cpus, out_of_the_way
 from ..timing.fresh import SETS, Fresh
 from ..timing.lock import DeviceLock
@@ -36,16 +36,11 @@ class Timekeeper:
     """Compares children in turns. For one thread at a time."""
 
     sandbox: Sandbox
-    settings: Settings
+    threads: int = 1  # of every arm: one unless asked, as threads that wait for each other are slower by chance
     lock: DeviceLock = field(default_factory=lambda: DeviceLock("cpu"))
     _flush: Flush | None = None
     _floor: float | None = None
     _references: tuple[str, tuple[Child, ...]] | None = None
-
-    @property
-    def threads(self) -> int:
-        """Of every arm: one unless asked, as threads that wait for each other are slower by chance."""
-        return self.settings.threads or 1
 
     @property
     def cpus(self) -> tuple[int, ...]:
@@ -69,16 +64,15 @@ class Timekeeper:
             each.close()
         self._references = None
 
-    def start(self, program: Program, limits: Limits) -> Child | Failure:
-        """A child that is to be timed; the caller closes it."""
-        pinned = replace(limits, threads=self.threads, cpus=self.cpus)
-        return self.sandbox.start(program, pinned, time.monotonic() + self.settings.build_timeout)
+    def several(self, program: Program, limits: Limits, seconds: float) -> tuple[Child, ...] | Failure:
+        """Children of one program that are to be timed, each loaded within so many seconds; the caller closes them.
 
-    def several(self, program: Program, limits: Limits) -> tuple[Child, ...] | Failure:
-        """Children of one program: by luck one of them is a few per cent faster than another all its life."""
+        By luck one of them is a few per cent faster than another all its life.
+        """
+        pinned = replace(limits, threads=self.threads, cpus=self.cpus)
         made: list[Child] = []
         for _ in range(CHILDREN):
-            child = self.start(program, limits)
+            child = self.sandbox.start(program, pinned, time.monotonic() + seconds)
             if isinstance(child, Failure):
                 for each in made:
                     each.close()
@@ -86,44 +80,49 @@ class Timekeeper:
             made.append(child)
         return tuple(made)
 
-    def references(self, task: Task) -> tuple[Child, ...] | Failure:
+    def references(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
         """The children that run a task's reference; those of the last task are kept."""
         known = self._references
         if known is not None and known[0] == task.digest and all(each.alive for each in known[1]):
             return known[1]
         self.close()
-        children = self._references_of(task)
+        children = self._references_of(task, settings)
         if not isinstance(children, Failure):
             self._references = task.digest, children
         return children
 
-    def _references_of(self, task: Task) -> tuple[Child, ...] | Failure:
+    def _references_of(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
         file = Path(inspect.getsourcefile(task.function) or "")
-        return self.several(Program("reference", file, (task.function.__name__,)), Limits())
+        program = Program("reference", file, (task.function.__name__,))
+        return self.several(program, Limits(), settings.build_timeout)
 
-    def floor(self, task: Task, call: Call) -> float:
-        """The log-ratio by which children that run the same reference differ; found out once."""
+    def floor(self, task: Task, call: Call, settings: Settings) -> float:
+        """The log-ratio by which children that run the same reference differ; found out once. Raises `ArmFailed`."""
         if self._floor is None:
-            baseline, others = self.references(task), self._references_of(task)
+            baseline, others = self.references(task, settings), self._references_of(task, settings)
             if isinstance(baseline, Failure) or isinstance(others, Failure):
                 return 0.0
             try:
-                with self.staged(task, call, baseline, others) as arms:
-                    found = self.compared(arms).interval
+                with self.staged(task, call, settings, baseline, others) as arms:
+                    found = self.compared(arms, settings.budget).interval
                 self._floor = 0.0 if found is None else abs(found.median)
+            except ArmFailed as error:
+                raise ArmFailed("baseline", error.failure) from error  # both arms are the reference here
             finally:
                 for each in others:
                     each.close()
         return self._floor
 
-    def compared(self, arms: Arms) -> Paired:
-        """Warm up, and measure. Raises `ArmFailed`."""
+    def compared(self, arms: Arms, budget: float) -> Paired:
+        """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
         with out_of_the_way(self.cpus):
             arms.warm_up()
-            return measure(arms.take, self.precision, budget=self.settings.budget, chance=arms.chance)
+            return measure(arms.take, self.precision, budget=budget, chance=arms.chance)
 
     @contextmanager
-    def staged(self, task: Task, call: Call, baseline: Sequence[Child], candidate: Sequence[Child]) -> Iterator[Arms]:
+    def staged(
+        self, task: Task, call: Call, settings: Settings, baseline: Sequence[Child], candidate: Sequence[Child]
+    ) -> Iterator[Arms]:
         """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
         question = ask(task, call)
         sets = [question, *(ask(task, replace(call, seed=derive(call.seed, "set", each))) for each in range(1, SETS))]
@@ -141,7 +140,7 @@ class Timekeeper:
             try:
                 arms = Arms(
                     performers, stage, fresh, self.flush, random.Random(derive(call.seed, "turns")), outputs,
-                    "backward" if call.grad else "forward", self.settings.timeout, self.settings.build_timeout,
+                    "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,
                 )  # fmt: skip
                 arms.rehearse()
                 if last:

@@ -40,7 +40,6 @@ _VERDICTS: Final = {
     Reason.BATCH: "depends on the batch",
     Reason.SANITIZER: "sanitizer",
     Reason.CLOCK: "false clock",
-    Reason.IMPOSSIBLE: "impossible",
     Reason.DEVICE: "no device",
     Reason.TASK: "the task's reference failed",
     Reason.ENVIRONMENT: "environment",

@@ -241,13 +241,12 @@ class _Turns:
 
 
 def _sample(times: Sequence[float]) -> Sample:
-    """Nobody claims anything here: there is one clock, and CPU time is not looked at."""
-    return Sample(tuple(times), sum(times), math.nan)
+    """Nobody claims anything here: there is one clock."""
+    return Sample(tuple(times), sum(times), sum(times))
 
 
 def _timing(found: Paired, stopwatch: _Host | _Events) -> Timing:
-    uneven = found.spread is not None and found.spread.low > stopwatch.precision.dead_band  # then means were compared
-    of: Callable[[Sample], float] = (lambda each: each.mean) if uneven else (lambda each: each.least)
+    of: Callable[[Sample], float] = (lambda each: each.mean) if found.uneven else (lambda each: each.least)
     seconds = Seconds(
         statistics.median(of(each.candidate) for each in found.blocks),
         statistics.median(of(each.baseline) for each in found.blocks),

@@ -71,11 +71,11 @@ class Paired:
     """What blocks say of two arms.
 
     `interval` is of the log-ratio baseline / candidate. `spread` is how much more the candidate's calls vary than the
-    baseline's, as a share of its quickest. `hidden` is how much longer one call more takes, by a clock of the grader,
-    than the quickest is said to take, beyond the same of the baseline and as a share of the claim; `proven` is how much
-    the candidate has hidden for certain. It is called faster only if it is so whatever it may have hidden.
-    `rejected` blocks were disturbed; where hardly any was not, they are among the `blocks` all the same, and nothing is
-    said of the speed.
+    baseline's, as a share of its quickest; `uneven`, that means were compared because of it. `hidden` is how much
+    longer one call more takes, by a clock of the grader, than the quickest is said to take, beyond the same of the
+    baseline and as a share of the claim; `proven` is how much the candidate has hidden for certain. It is called faster
+    only if it is so whatever it may have hidden. `rejected` blocks were disturbed; where hardly any was not, they are
+    among the `blocks` all the same, and nothing is said of the speed.
     """
 
     speed: Speed
@@ -83,6 +83,7 @@ class Paired:
     blocks: tuple[Block, ...]
     rejected: int
     spread: Interval | None
+    uneven: bool
     hidden: Interval | None
     proven: float
     seconds: float
@@ -123,13 +124,15 @@ def measure(
         if spent > budget and (len(kept) >= FEWEST or spent > patience * budget):
             break
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
-    found, spread = ratios(used, error, precision.dead_band)
+    found, spread, uneven = ratios(used, error, precision.dead_band)
     beyond = hidden(kept, error)
     word = stats.speed(found, precision) if used is kept else "ambiguous"
     if word == "faster" and not trusted and not _whatever_is_hidden(found, beyond, precision):
         word = "ambiguous"
     every = [*kept, *disturbed]
-    return Paired(word, found, tuple(used), len(disturbed), spread, beyond, proven(every, error), clock() - begun)
+    return Paired(
+        word, found, tuple(used), len(disturbed), spread, uneven, beyond, proven(every, error), clock() - begun
+    )
 
 
 def _whatever_is_hidden(found: Interval | None, beyond: Interval | None, precision: Precision) -> bool:
@@ -143,8 +146,8 @@ def _narrow(blocks: Sequence[Block], error: float, precision: Precision) -> bool
     return stats.enough(ratios(blocks, error, precision.dead_band)[0], precision)
 
 
-def ratios(blocks: Sequence[Block], error: float, band: float) -> tuple[Interval | None, Interval | None]:
-    """The interval of the log-ratio, and that of how much more the candidate's calls spread than the baseline's.
+def ratios(blocks: Sequence[Block], error: float, band: float) -> tuple[Interval | None, Interval | None, bool]:
+    """The interval of the log-ratio, that of how much more the candidate's calls spread, and if means were compared.
 
     The quickest call of each arm in a block is compared: what disturbs a call only adds to its time, and adds it to
     neighbours too (Chen and Revels, Robust benchmarking in noisy environments, 2016). That is fair only if the calls of
@@ -155,7 +158,7 @@ def ratios(blocks: Sequence[Block], error: float, band: float) -> tuple[Interval
     spread = stats.interval([min(_spreads(each)) for each in blocks], error)
     uneven = spread is not None and spread.low > band
     of: Callable[[Sample], float] = (lambda s: s.mean) if uneven else (lambda s: s.least)
-    return stats.interval([stats.block([of(b.baseline)], [of(b.candidate)]) for b in blocks], error), spread
+    return stats.interval([stats.block([of(b.baseline)], [of(b.candidate)]) for b in blocks], error), spread, uneven
 
 
 def _spreads(block: Block) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -88,6 +89,24 @@ def test_between_turns_nothing_of_it_runs(timed):
     before = processor_time(pid)
     time.sleep(0.2)
     assert processor_time(pid) == before
+
+
+def test_what_runs_while_it_should_stand_still_breaks_the_protocol(timed):
+    performer = timed.performer(
+        "import threading\n"
+        "def spin():\n    while True: pass\n"
+        "threading.Thread(target=spin, daemon=True).start()\n"
+        "def forward(x):\n    return x * 2"
+    )
+
+    def wake():
+        os.killpg(performer.child.pid, signal.SIGCONT)
+        time.sleep(0.1)
+
+    turn = performer.turn("forward", 20, wake)
+    assert isinstance(turn, Failure)
+    assert turn.reason is Reason.PROTOCOL
+    assert "while it was stopped" in turn.message
 
 
 def test_inputs_are_not_in_sight_before_its_turn(timed):
