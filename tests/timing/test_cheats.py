@@ -69,3 +69,10 @@ def test_an_honest_candidate_is_timed_in_every_form(grader, name):
     record = timed(grader, TASKS.parent / "candidates" / "softmax" / name)
     assert record.status == "passed", record.message
     assert record.timings[0].blocks > 0
+
+
+def test_a_gross_lie_is_proven_on_a_busy_machine_too(grader):
+    path = HERE / "cheats" / "softmax" / "claims_nothing.py"
+    settings = Settings(seed=0, budget=2.0)
+    (record,) = grader.grade(TASKS / "softmax.py", path, checks=["speed"], settings=settings).records
+    assert (record.status, str(record.reason)) == ("failed", "clock"), record.message
