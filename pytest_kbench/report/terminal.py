@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Mapping, Sequence
 
 from ..candidate import escaped
@@ -75,7 +76,7 @@ def timed(records: Sequence[Record]) -> str | None:
     told = [
         f"times: against the {first.baseline}, {threads}, cold caches, intervals of 99 %",
         f"identical programs differ by {max(each.floor for each in timings):.1%} here",
-        *([f"a lie of {max(known):.0%} might go unseen"] if known else []),
+        *([f"half of the candidates could have hidden no more than {statistics.median(known):.0%}"] if known else []),
         *([f"{unclear} of {len(timings)} are ambiguous (?): a longer --kbench-budget tells more"] if unclear else []),
     ]
     return "; ".join(told)
