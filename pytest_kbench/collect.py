@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -20,13 +20,15 @@ import pytest
 from .argument import TaskError
 from .candidate import Candidate, CandidateError, escaped
 from .case import CaseError
+from .device import device_for, kind_of
 from .formats import native
 from .options import AUDIT, CANDIDATES, LEAST_SCORE, MIN_SCORE, WARM
 from .record import Record
 from .run import RUN, Planned, Run
 
 if TYPE_CHECKING:
-    from .options import Settings
+    from .case import NamedCase
+    from .options import CheckName, Settings
     from .task import Task
 
 T = TypeVar("T")
@@ -117,8 +119,8 @@ class TaskModule(pytest.Module):
         broken = f"audit[{escaped(self.path.stem)}]" if run.audits else "task"  # whichever way items are chosen
         try:
             task = run.adapted(self._loaded()[0])
-            named = {check: run.cases(task, check) for check in run.settings.checks}
             found = run.find(task)
+            named = {device: run.all_cases(task, device) for device in run.devices(found)}
         except native.TaskFileError as error:
             yield Broken.from_parent(self, name=broken, problem=f"task: {error}")
             return
@@ -137,19 +139,15 @@ class TaskModule(pytest.Module):
         candidates = [each for each in found if isinstance(each, Candidate)]
         if not found:
             yield Missing.from_parent(self, name="candidates", reason=_no_candidate(run, task))
-        elif not task.graded_shapes(run.settings.device):
-            reason = f"device: no shape of {task.name} is graded on {run.settings.device}"
+        graded = {device: cases for device, cases in named.items() if task.graded_shapes(kind_of(device))}
+        if missing := [device for device in named if device not in graded]:
+            reason = f"device: no shape of {task.name} is graded on {' or '.join(missing)}"
             yield Missing.from_parent(self, name="shapes", reason=reason)
-            return
-        counts = ",".join(f"{check}={len(cases)}" for check, cases in named.items())
-        for check, cases in named.items():
-            # Candidates take turns at a few cases: what is true of these is found out once.
+        for check in run.settings.checks:
             self._planned = [
-                Planned(task, each, check, case, counts)
-                for group in _chunks(candidates, WARM)
-                for turn in _chunks(cases, TURN)
-                for each in group
-                for case in turn
+                each
+                for device, cases in graded.items()
+                for each in _planned(run, task, candidates, check, device, cases)
             ]
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
@@ -178,6 +176,27 @@ class TaskModule(pytest.Module):
                 for each in self._planned
             ],
         )
+
+
+def _planned(
+    run: Run,
+    task: Task,
+    candidates: Sequence[Candidate],
+    check: CheckName,
+    device: str,
+    cases: Mapping[CheckName, Sequence[NamedCase]],
+) -> Iterator[Planned]:
+    """What a check grades on one device.
+
+    Candidates take turns at a few cases: what is true of these is found out once.
+    """
+    own = [each for each in candidates if device_for(each, run.settings.device) == device]
+    counts = ",".join(f"{name}={len(several)}" for name, several in cases.items())
+    for group in _chunks(own, WARM):
+        for turn in _chunks(cases[check], TURN):
+            for each in group:
+                for case in turn:
+                    yield Planned(task, each, check, case, counts)
 
 
 def _chunks(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:

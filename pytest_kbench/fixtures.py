@@ -56,6 +56,7 @@ class Device:
 
     kind: Literal["cpu", "cuda"]
     name: str
+    index: int = 0
 
     @property
     def torch(self) -> torch.device:
@@ -65,7 +66,7 @@ class Device:
         return torch.device(str(self))
 
     def __str__(self) -> str:
-        return "cpu" if self.kind == "cpu" else "cuda:0"
+        return "cpu" if self.kind == "cpu" else f"cuda:{self.index}"
 
 
 SETTINGS: pytest.StashKey[Callable[[], Settings]] = pytest.StashKey()  # reads what the run was given; set by the plugin
@@ -112,14 +113,15 @@ def kbench_timer() -> Timer:
 
 @pytest.fixture(scope="session")
 def kbench_device(pytestconfig: pytest.Config) -> Device:
-    """The device that the run grades on, as `--kbench-device` says: `.kind`, `.name`, `.torch`, and its text.
-
-    This version grades on the CPU.
-    """
+    """The device that the run grades on, as `--kbench-device` says: `.kind`, `.name`, `.torch`, and its text."""
     from .environment import cpu_model
 
-    _settings(pytestconfig)
-    return Device("cpu", cpu_model() or platform.machine())
+    device = _settings(pytestconfig).device
+    if device == "cpu":
+        return Device("cpu", cpu_model() or platform.machine())
+    import torch
+
+    return Device("cuda", torch.cuda.get_device_name(device), torch.device(device).index)
 
 
 def _settings(config: pytest.Config) -> Settings:

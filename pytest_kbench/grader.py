@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import cast
@@ -26,6 +27,7 @@ from .case import Case, NamedCase
 from .checks import build, contract, correct, determinism, fuzz, grad, sanitize, speed
 from .checks.bench import Bench
 from .checks.timekeeper import Timekeeper
+from .device import device_for
 from .formats import native
 from .options import WARM, CheckName, Settings
 from .oracle.truth import Truths
@@ -65,7 +67,7 @@ class Grader:
         self._store = Store(self.settings.cache)
         self._truths = Truths()
         self._builds = Builds()
-        self._timekeeper = Timekeeper(self._sandbox, self.settings.threads or 1)
+        self._timekeepers: dict[str, Timekeeper] = {}
         self._lock = threading.Lock()
         self._idle: OrderedDict[tuple[str, ...], Bench] = OrderedDict()
         self._restless = restless
@@ -86,7 +88,8 @@ class Grader:
             idle, self._idle, self._awake = list(self._idle.values()), OrderedDict(), None
         for bench in idle:
             bench.close()
-        self._timekeeper.close()
+        for keeper in self._timekeepers.values():
+            keeper.close()
         self._sandbox.close()
 
     def rest(self) -> None:
@@ -104,8 +107,8 @@ class Grader:
         return self._sandbox.layers()
 
     def build_ahead(self, task: Task, candidate: Candidate) -> None:
-        """Start building a C++ candidate that will be graded soon; several are built at once."""
-        if candidate.language == "cpp":
+        """Start building a candidate that will be graded soon and must be compiled; several are built at once."""
+        if candidate.language == "cpp" or (candidate.language == "cuda" and self.settings.kind == "cuda"):
             bench = Bench(task, candidate, self.settings, self._sandbox, self._store)
             self._builds.start(_build_key(task, candidate), bench.prepare)
 
@@ -127,6 +130,7 @@ class Grader:
                 )
         task = task if isinstance(task, Task) else native.load(Path(task))[0]
         candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
+        settings = replace(settings, device=device_for(candidate, settings.device))
         checks = settings.checks if checks is None else checks
         if isinstance(checks, str) or isinstance(cases, str):
             raise ValueError("checks and cases are lists, not texts")
@@ -149,7 +153,9 @@ class Grader:
                 self._store,
                 self._truths,
                 self._builds.take(_build_key(task, candidate)),
-                timekeeper=self._timekeeper,
+                timekeeper=self._timekeepers.setdefault(
+                    settings.device, Timekeeper(self._sandbox, self.settings.threads or 1, settings.device)
+                ),
             )
             if bench is self._awake:
                 self._awake = None

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from .device import Kind, kind_of, resolved
+
 CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed"]
 CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed")
 SEARCHING: tuple[CheckName, ...] = ("fuzz", "grad")  # checks that draw cases
@@ -54,9 +56,14 @@ class Settings:
     threads: int | None = None
     sandbox: SandboxMode = "auto"
     cache: Path | None = None
-    device: str = "cpu"
+    device: str = "auto"
 
     def __post_init__(self) -> None:
+        if isinstance(self.device, str):
+            try:
+                object.__setattr__(self, "device", resolved(self.device))
+            except ValueError as error:
+                raise ValueError(f"Settings.device={self.device!r}: {error}") from None
         for name, kind, fine, what in (
             ("checks", tuple, lambda given: set(given) <= set(CHECKS), f"a tuple of some of {', '.join(CHECKS)}"),
             ("seed", int, lambda given: 0 <= given < 1 << 64, "an integer of at most 64 bits"),
@@ -71,13 +78,18 @@ class Settings:
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
             ("sandbox", str, lambda given: given in SANDBOX_MODES, f"one of {', '.join(SANDBOX_MODES)}"),
             ("cache", Path, lambda given: True, "a Path, or None"),
-            ("device", str, lambda given: given == "cpu", "'cpu': this version grades on the CPU"),
+            ("device", str, lambda given: True, "'auto', 'cpu', 'cuda' or 'cuda:N'"),
         ):
             given = getattr(self, name)
             if given is None and name in OPTIONAL:
                 continue
             if not isinstance(given, kind) or (isinstance(given, bool) and kind is not bool) or not fine(given):
                 raise ValueError(f"Settings.{name}={given!r}: it takes {what}")
+
+    @property
+    def kind(self) -> Kind:
+        """What kind of device it grades on."""
+        return kind_of(self.device)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
@@ -229,9 +241,7 @@ def _sandbox(text: str) -> str:
 
 
 def _device(text: str) -> str:
-    if text not in ("auto", "cpu"):
-        raise ValueError("choose auto or cpu; this version grades on the CPU")
-    return "cpu"
+    return resolved(text)
 
 
 def _required_device(text: str) -> str:
@@ -293,7 +303,14 @@ OPTIONS = (
         _hex,
         "HEX",
     ),
-    Option("--kbench-device", "device", "auto or cpu", _device, str, "DEVICE"),
+    Option(
+        "--kbench-device",
+        "device",
+        "auto (the first GPU, if there is one), cpu, cuda or cuda:N",
+        _device,
+        str,
+        "DEVICE",
+    ),
     Option(
         REQUIRE_DEVICE,
         None,

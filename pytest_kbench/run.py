@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import pytest
 
 from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, CaseError, NamedCase
+from .device import device_for
 from .options import (
     AUDIT,
     CANDIDATE,
@@ -114,7 +115,16 @@ class Run:
                 found[index] = replace(each, flags=tuple(flag for flags_of_one in flags for flag in flags_of_one))
         return [each for each in found if self.only in (None, each.path.name)]
 
-    def cases(self, task: Task, check: CheckName) -> tuple[NamedCase, ...]:
+    def devices(self, found: Sequence[Candidate | CandidateError]) -> tuple[str, ...]:
+        """The devices that these candidates are graded on; the run's own where there are none."""
+        graded = (device_for(each, self.settings.device) for each in found if isinstance(each, Candidate))
+        return tuple(dict.fromkeys(graded)) or (self.settings.device,)
+
+    def all_cases(self, task: Task, device: str) -> dict[CheckName, tuple[NamedCase, ...]]:
+        """What each check grades on a device. Raises `CaseError` for a hook's case that is none."""
+        return {check: self.cases(task, check, device) for check in self.settings.checks}
+
+    def cases(self, task: Task, check: CheckName, device: str) -> tuple[NamedCase, ...]:
         """What a check grades: its own cases and those of hooks; or `--kbench-case`, in the first check that takes it.
 
         Raises `CaseError` for a hook's case that is none.
@@ -124,7 +134,7 @@ class Run:
         if self.case is not None:
             taker = next((each for each in self.settings.checks if each != "build"), None)
             return (NamedCase("case", self.case),) if check == taker else ()
-        planned: tuple[NamedCase, ...] = CHECK_MODULES[check].cases(task, self.settings)
+        planned: tuple[NamedCase, ...] = CHECK_MODULES[check].cases(task, replace(self.settings, device=device))
         if check == "build":
             return planned
         added = self._config.hook.pytest_kbench_cases(task=task, check=check, config=self._config)

@@ -255,7 +255,7 @@ class Session:
 
     def _device_missing(self) -> bool:
         required = self.run.required_device
-        return required is not None and required != self.run.settings.device
+        return required is not None and required != self.run.settings.kind
 
     def _save(self, *, complete: bool, exit_code: int | None = None) -> None:
         """Write the reports; what goes wrong is kept, to be told."""

@@ -12,7 +12,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "pytest_kbench"
 RANKS = (
-    ("argument", "candidate", "case", "expression", "options", "record", "task", "values"),
+    ("argument", "candidate", "case", "device", "expression", "options", "record", "task", "values"),
     ("oracle", "sandbox"),
     ("audit", "build", "formats", "timing"),
     ("checks",),

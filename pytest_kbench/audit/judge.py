@@ -39,18 +39,18 @@ Planned = tuple[list[Case], list[Case]]  # what all are judged by, small ones fi
 
 def forward_cases(task: Task, settings: Settings) -> Planned:
     """The fixed cases, sequences of calls and some of the examples of fuzzing; then more examples."""
-    fixed = fixed_cases(task, settings.device, settings.seed)[::SEEDS]
-    several = sequences(task, settings.device, settings.seed)
+    fixed = fixed_cases(task, settings.kind, settings.seed)[::SEEDS]
+    several = sequences(task, settings.kind, settings.seed)
     found = [each.case for each in (*fixed, *several)]
-    return _planned(task, found, _examples(task, settings, "fuzz", drawn(task, settings.device)))
+    return _planned(task, found, _examples(task, settings, "fuzz", drawn(task, settings.kind)))
 
 
 def backward_cases(task: Task, settings: Settings) -> Planned:
     """The fixed cases of gradients and some of the examples of their search; then more examples."""
     if not task.grad:
         return [], []
-    fixed = [each.case for each in gradients(task, settings.device, settings.seed)]
-    return _planned(task, fixed, _examples(task, settings, "grad", drawn(task, settings.device, gradients=True)))
+    fixed = [each.case for each in gradients(task, settings.kind, settings.seed)]
+    return _planned(task, fixed, _examples(task, settings, "grad", drawn(task, settings.kind, gradients=True)))
 
 
 def _planned(task: Task, fixed: Sequence[Case], examples: Sequence[Case]) -> Planned:

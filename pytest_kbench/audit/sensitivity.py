@@ -62,7 +62,7 @@ def faults(task: Task, settings: Settings, tolerance: Tolerance) -> Iterator[Fau
 
 def _plain(task: Task, settings: Settings, tolerance: Tolerance, state: str | None) -> Iterator[Plain]:
     """A small, a middle and a larger named shape, with all arguments there."""
-    names = [name for name in task.graded_shapes(settings.device) if all(task.shapes[name].values())]
+    names = [name for name in task.graded_shapes(settings.kind) if all(task.shapes[name].values())]
     names = sorted(names, key=lambda name: elements(task, name))
     names = [name for name in names if elements(task, name) <= MOST] or names[:1]
     chosen = names if len(names) <= CALLS else [names[0], names[len(names) // 2], names[-1]]

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..device import CPU
 from ..record import Reason
 from ..sandbox.host import Failure, Limits, Program
-from . import cpp, first_call, sanitized, torch_form, tvm_ffi
+from . import cpp, cuda, first_call, sanitized, torch_form, tvm_ffi
 from .cache import Store
 from .errors import BuildError
 from .sources import MOST_OF_ONE, Sources, gather
@@ -28,8 +29,9 @@ def prepare(
     limits: Limits,
     seconds: float,
     sanitizer: Sanitizer | None = None,
+    device: str = "cpu",
 ) -> Program | Failure:
-    """What a child loads for this candidate; C++ is compiled within `seconds`, or comes from `store`.
+    """What a child loads for this candidate on `device`; C++ and CUDA are compiled within `seconds`, or from `store`.
 
     `entry_points` are tried in their order: the task's function name, then `forward`. What is wrong with the candidate
     is a `Failure`. For a `sanitizer` it is built as usual, then once more; what that one cannot judge is a `Failure` as
@@ -41,14 +43,16 @@ def prepare(
     if (large := next(filter(_is_too_large, candidate.sources), None)) is not None:
         reason = Reason.LOAD if candidate.language == "python" else Reason.COMPILE
         return Failure(reason, f"{large.name} has more than {MOST_OF_ONE >> 20} MiB. Split it, or keep data elsewhere.")
-    if candidate.language == "python" and _imports_triton(candidate):
-        return Failure(Reason.DEVICE, "it imports triton, which needs CUDA, and this version grades on the CPU.")
+    if candidate.language == "python" and device == CPU and _imports_triton(candidate):
+        return Failure(Reason.DEVICE, "it imports triton, which needs CUDA, and this run grades on the CPU.")
     if candidate.language == "python":
         compiles = first_call.compiles(candidate)
         kept = first_call.folder(candidate, store) if compiles else None
-        return Program("python", candidate.path, entry_points, candidate.include, compiles=compiles, kept=kept)
-    if candidate.language == "cuda":
-        return Failure(Reason.DEVICE, "it needs CUDA, and this version grades on the CPU.")
+        return Program(
+            "python", candidate.path, entry_points, candidate.include, compiles=compiles, kept=kept, device=device
+        )
+    if candidate.language == "cuda" and device == CPU:
+        return Failure(Reason.DEVICE, "it needs CUDA, and this run grades on the CPU.")
     try:
         sources = gather(candidate)
         flags = cpp.flags_of(sources.units, candidate.flags, candidate.path)
@@ -57,6 +61,9 @@ def prepare(
     binding = _binding(sources, entry_points[0])
     if isinstance(binding, Failure):
         return binding
+    if candidate.language == "cuda":
+        made = cuda.build(candidate, sources, binding, entry_points, sandbox, store, limits, seconds)
+        return made if isinstance(made, Failure) else replace(made, device=device)
     build = torch_form.build if binding == "torch" else tvm_ffi.build
     made = build(candidate, sources, flags, entry_points, sandbox, store, limits, seconds)
     if sanitizer is None or isinstance(made, Failure):

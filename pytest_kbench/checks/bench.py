@@ -25,7 +25,7 @@ from ..expression import shape
 from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.golden import Backward, ReferenceFailed
-from ..oracle.inputs import InputsFailed, Placed, Plain
+from ..oracle.inputs import InputsFailed, Placed, Plain, TooLarge
 from ..oracle.tolerance import Tolerance
 from ..oracle.truth import Question, Truth, Truths, answer, ask, rule_of
 from ..record import Reason
@@ -200,7 +200,10 @@ class Bench:
         """Build the candidate, or take it from the store."""
         entry_points = tuple(dict.fromkeys((self.task.function.__name__, "forward")))
         seconds = self.settings.build_timeout
-        return prepare(self.candidate, entry_points, self.sandbox, self.store, self.limits, seconds, self.sanitizer)
+        return prepare(
+            self.candidate, entry_points, self.sandbox, self.store, self.limits, seconds, self.sanitizer,
+            self.settings.device,
+        )  # fmt: skip
 
     @property
     def compiles(self) -> bool:
@@ -265,10 +268,10 @@ class Bench:
         """
         stages = Stages() if stages is None else stages
         rule = rule_of(self.task, self.settings)
-        known = self.truths.get(self.task, call, rule)
+        known = self.truths.get(self.task, call, rule, self.settings.device)
         if known is None:
             question, truth, returned = self._ask_and_find_out(call, rule, hold, stages)
-            self.truths.put(self.task, call, rule, (question, truth))
+            self.truths.put(self.task, call, rule, self.settings.device, (question, truth))
         else:
             question, truth = known
             with stages.timed("wait"):
@@ -286,7 +289,7 @@ class Bench:
         self, call: Call, rule: Tolerance, hold: int, stages: Stages
     ) -> tuple[Question, Truth, Returned | Failure]:
         with stages.timed("inputs"):
-            question = ask(self.task, call)
+            question = ask(self.task, call, self.settings.device)
             self.truths.insist_on_steadiness(self.task, question)
         pending = self._thread.submit(self._send, self.child(), question, hold)
         try:
@@ -402,7 +405,7 @@ class Bench:
             try:
                 tried = graph and any(map(gradients.tries, self._differentiated()))
                 self._gradients = tried or not any(map(self.takes, self.task.dtypes))
-            except (ReferenceFailed, InputsFailed, CaseError):
+            except (ReferenceFailed, InputsFailed, CaseError, TooLarge):
                 return True  # it is the task that gives none, as each case will say
             self.release()
         return self._gradients
@@ -432,7 +435,7 @@ class Bench:
 
     def _plain_calls(self, dtype: str) -> list[Call]:
         """One call per named shape that is not empty, small ones first."""
-        calls = (named.case.calls[0] for named in fixed_cases(self.task, self.settings.device, self.settings.seed))
+        calls = (named.case.calls[0] for named in fixed_cases(self.task, self.settings.kind, self.settings.seed))
         by_shape = {call.dims: call for call in calls}
         seed = derive(self.settings.seed, "plain", dtype)
         return [

@@ -17,7 +17,7 @@ from .examine import examine
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
     """The sequences `replay`, `sizes` and `states`, per dtype."""
-    return sequences(task, settings.device, settings.seed)
+    return sequences(task, settings.kind, settings.seed)
 
 
 def check(bench: Bench, named: NamedCase) -> Record:

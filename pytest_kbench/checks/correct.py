@@ -13,7 +13,7 @@ from .examine import examine
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
     """Shapes x dtypes x init states x layouts x value plans x scalars x optional arguments, all pairs, three seeds."""
-    return fixed_cases(task, settings.device, settings.seed)
+    return fixed_cases(task, settings.kind, settings.seed)
 
 
 def check(bench: Bench, named: NamedCase) -> Record:

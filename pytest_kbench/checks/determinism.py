@@ -19,7 +19,7 @@ from .repeats import examine_batch, examine_repeats
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
     """Per dtype one plain call of a large shape, one with a backward, and some indices alone where the task asks."""
-    given = task, settings.device, settings.seed
+    given = task, settings.kind, settings.seed
     return (*repeats(*given), *(repeats(*given, task.grad) if task.grad else ()), *batches(*given))
 
 

@@ -15,7 +15,7 @@ import torch
 from ..case import Call, Case, CaseError
 from ..oracle.coverage import derive, repeats
 from ..oracle.golden import ReferenceFailed, coarser
-from ..oracle.inputs import InputsFailed
+from ..oracle.inputs import InputsFailed, TooLarge
 from ..oracle.message import explain_failure
 from ..oracle.precision import DOWNGRADES, allowed, like_rounding, relative_error
 from ..record import Reason, Record
@@ -62,7 +62,7 @@ def _plain(bench: Bench) -> list[tuple[Call, ...]]:
     task, settings = bench.task, bench.settings
     return [
         tuple(replace(call, seed=derive(call.seed, "precision", index)) for index in range(CALLS))
-        for named in repeats(task, settings.device, settings.seed)
+        for named in repeats(task, settings.kind, settings.seed)
         for call in named.case.calls
     ]
 
@@ -72,7 +72,7 @@ def _like(bench: Bench, call: Call) -> tuple[str, float] | None:
     try:
         answer = bench.call(call, hold=0)
         return None if isinstance(answer.returned, Failure) else _explained(bench.task, answer, answer.returned)
-    except (CaseError, InputsFailed, ReferenceFailed):
+    except (CaseError, InputsFailed, ReferenceFailed, TooLarge):
         return None  # the search tells of it
     finally:
         bench.release()

@@ -16,7 +16,7 @@ from ..options import CheckName
 from ..oracle.bits import same_bits
 from ..oracle.compare import compare
 from ..oracle.golden import ReferenceFailed
-from ..oracle.inputs import InputsFailed, Placed, Plain
+from ..oracle.inputs import InputsFailed, Placed, Plain, TooLarge
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question
 from ..record import GRADIENTS, Comparison, Reason, Record, Status
@@ -114,6 +114,8 @@ def run(
         return changed or Passed(tuple(comparisons), tuple(answers))
     except CaseError as error:
         return Finding(Reason.CASE, f"case: {error}")
+    except TooLarge as error:
+        return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be graded on this case: {error}")
     finally:
@@ -199,8 +201,8 @@ def _gradient_breaches(question: Question, given: Gradients) -> Iterator[tuple[R
             yield Reason.STRUCTURE, f"{what} has shape {claim.shape}, not {tuple(want.shape)}"
         elif claim.dtype != dtype:
             yield Reason.STRUCTURE, f"{what} is {claim.dtype}, not {dtype}"
-        elif claim.device != want.device.type:
-            yield Reason.STRUCTURE, f"{what} is on {claim.device}, not on {want.device.type}"
+        elif claim.device != str(want.device):
+            yield Reason.STRUCTURE, f"{what} is on {claim.device}, not on {want.device}"
         elif value is None:
             yield Reason.PROTOCOL, f"{what} was announced and did not come"
 
@@ -219,8 +221,8 @@ def _structure(task: Task, expected: Sequence[torch.Tensor], claims: Sequence[Ou
             return f"{name} has shape {claim.shape}, not {tuple(want.shape)}"
         if claim.dtype != dtype:
             return f"{name} is {claim.dtype}, not {dtype}"
-        if claim.device != want.device.type:
-            return f"{name} is on {claim.device}, not on {want.device.type}"
+        if claim.device != str(want.device):
+            return f"{name} is on {claim.device}, not on {want.device}"
         if claim.callables:
             return f"{name} carries callables: {', '.join(claim.callables)}"
         if claim.strides is None or not _separate(claim.shape, claim.strides):

@@ -112,7 +112,7 @@ class Search:
     def run(self) -> Record | None:
         """The smallest failure that was found, if any."""
         task, settings = self.bench.task, self.bench.settings
-        test = given(drawn(task, settings.device, gradients=self.check == "grad"))(lambda case: self._try(case))
+        test = given(drawn(task, settings.kind, gradients=self.check == "grad"))(lambda case: self._try(case))
         test = hypothesis.settings(
             max_examples=settings.examples,
             phases=(Phase.generate, Phase.target, Phase.shrink),

@@ -26,7 +26,7 @@ SEARCH = NamedCase("fuzz", Case(()))  # stands for all that will be drawn
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
     """All pairs of what varies between calls with a backward, and a search; none for a task without `grad`."""
-    return (*gradients(task, settings.device, settings.seed), SEARCH) if task.grad else ()
+    return (*gradients(task, settings.kind, settings.seed), SEARCH) if task.grad else ()
 
 
 def check(bench: Bench, named: NamedCase) -> Record:

@@ -51,10 +51,10 @@ def check(bench: Bench, named: NamedCase) -> Record:
 
 def _calls(task: Task, settings: Settings, sanitizer: Sanitizer) -> Iterator[tuple[str, Call]]:
     """The id and the call of each case."""
-    given = task, settings.device, settings.seed
+    given = task, settings.kind, settings.seed
     named = (*repeats(*given), *(repeats(*given, task.grad) if task.grad else ()))
     plain = [call for each in named for call in each.case.calls]
-    for shape in _shapes(task, settings.device, sanitizer):
+    for shape in _shapes(task, settings.kind, sanitizer):
         for call in (replace(each, dims=tuple(task.shapes[shape].items())) for each in plain):
             name = ":".join([shape, DTYPE_NAMES[call.dtype], *(["grad"] if call.grad else [])])
             yield name, call

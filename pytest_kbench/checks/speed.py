@@ -34,7 +34,7 @@ MOST_SAMPLES = 400
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
     """The plain call of every shape that the task times on this device, and its backward where the task says so."""
-    return timed(task, settings.device, settings.seed)
+    return timed(task, settings.kind, settings.seed)
 
 
 def check(bench: Bench, named: NamedCase) -> Record:

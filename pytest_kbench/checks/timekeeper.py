@@ -8,10 +8,11 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..case import Call
+from ..device import CPU
 from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.inputs import Placed, draw
@@ -37,10 +38,15 @@ class Timekeeper:
 
     sandbox: Sandbox
     threads: int = 1  # of every arm: one unless asked, as threads that wait for each other are slower by chance
-    lock: DeviceLock = field(default_factory=lambda: DeviceLock("cpu"))
+    device: str = CPU
     _flush: Flush | None = None
     _floor: float | None = None
     _references: tuple[str, tuple[Child, ...]] | None = None
+
+    @property
+    def lock(self) -> DeviceLock:
+        """Of the device, for all runs on this machine."""
+        return DeviceLock(self.device)
 
     @property
     def cpus(self) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from ..task import Task, why_not_alone
 from ..values import Constant, Distribution, Integers, Kaiming, Masks, Normal, Uniform, UniformFanIn, Xavier
 from .coverage import derive, takes_plans
 
+BYTES_PER_ELEMENT_ON_DEVICE = 96  # measured on a GPU, where the child's own copies lie in the same memory
 BYTES_PER_ELEMENT = 64  # what grading holds per input element: float64 copies, bounds, shared buffers
 EDGES = "edges"  # the value plan of declared integers: the lowest and the highest alone
 GAP = 7  # elements between rows of a sliced tensor, odd so that no row keeps the base's alignment
@@ -52,15 +53,20 @@ class InputsFailed(Exception):
 Arguments = tuple[Placed | Plain, ...]
 
 
+class TooLarge(Exception):
+    """A case that is right, and takes more memory to judge than the device has."""
+
+
 def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Arguments:
     """Every argument of this call, in the reference's order.
 
     Where the call is for one index of a dimension `only`, tensors that have the dimension are drawn as for all of
     them, and then narrowed to that index; dimensions that are arguments are 1 there.
-    Raises `CaseError` if the call does not fit the task, and `InputsFailed`.
+    Raises `CaseError` if the call does not fit the task, `TooLarge` and `InputsFailed`.
     """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
     require_fit(task, call)
+    _require_device_memory(task, dims, torch.device(device))
     together = _together(task, call, dims, device)
     only = dict(call.only)
     narrowed = {name: 1 if name in only else size for name, size in dims.items()}
@@ -201,10 +207,23 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
         known_plans += tuple(PLANNED) if isinstance(each, Tensor) and takes_plans(task, each) else ("normal",)
         if plan not in known_plans:
             raise CaseError(f"values({each.name}={plan}): choose from {', '.join(known_plans)}")
-    needed = sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in task.tensors) * BYTES_PER_ELEMENT
+    needed = _elements(task, dims) * BYTES_PER_ELEMENT
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > free:
         raise CaseError(f"dims: grading this takes about {needed >> 30} GiB, and {free >> 30} GiB are free")
+
+
+def _elements(task: Task, dims: Mapping[str, int]) -> int:
+    return sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in task.tensors)
+
+
+def _require_device_memory(task: Task, dims: Mapping[str, int], device: torch.device) -> None:
+    if device.type != "cuda":
+        return
+    needed = _elements(task, dims) * BYTES_PER_ELEMENT_ON_DEVICE
+    there = torch.cuda.get_device_properties(device).total_memory
+    if needed > there:
+        raise TooLarge(f"judging this takes about {needed >> 30} GiB of GPU memory, and there are {there >> 30} GiB")
 
 
 def _together(

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ..task import Task
+from .chance import Chance
 from .modes import Double, name_of
 
 DOUBLE_BITS, TF32_BITS, BFLOAT16_BITS = 52, 10, 7  # of the mantissa, without the leading one
@@ -74,9 +75,9 @@ class Approximations(Products):
     `bits` are those of the operands of products, all of them where it is `None`.
     """
 
-    def __init__(self, generator: torch.Generator, bits: int | None = None) -> None:
+    def __init__(self, seed: int, bits: int | None = None) -> None:
         super().__init__(DOUBLE_BITS if bits is None else bits)
-        self._generator = generator
+        self._chance = Chance(seed)
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """Move the results of approximated functions by up to one relative error, at least half of it."""
@@ -84,7 +85,7 @@ class Approximations(Products):
         if name_of(func) in _APPROXIMATED:
             for each in result if isinstance(result, (tuple, list)) else (result,):
                 if isinstance(each, Tensor) and each.is_floating_point():
-                    off = torch.rand(each.shape, generator=self._generator, dtype=each.dtype) - 0.5
+                    off = self._chance.uniform(each) - 0.5
                     each.mul_(1.0 + (off + 0.5 * off.sign()) * APPROXIMATE)
         return result
 
@@ -121,7 +122,7 @@ def allowed(task: Task, seed: int) -> Double | None:
     """What a task lets candidates do less exactly than float64 rounded to the working dtype, if anything."""
     if task.fast_math:
         bits = TF32_BITS if task.precision == "tf32" else None
-        return Approximations(torch.Generator().manual_seed(seed), bits)
+        return Approximations(seed, bits)
     return Products(TF32_BITS) if task.precision == "tf32" else None
 
 

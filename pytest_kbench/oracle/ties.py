@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from .chance import Chance
 from .modes import Double, accumulator, name_of
 
 _REDUCED: Final = ("AmaxBackward0", "AminBackward0")  # whose comparison with the extreme is no mask of the reference's
@@ -35,7 +36,7 @@ class Contested(Double):
         super().__init__()
         self._dtype = dtype
         self._maxima = maxima
-        self._generator = torch.Generator().manual_seed(chance.getrandbits(63))
+        self._chance = Chance(chance.getrandbits(63))
         self._reduced: dict[int, tuple[Tensor, tuple[int, ...]]] = {}  # by its memory: what amax got, and the axes
         self._closed: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of a ReLU's result: it, and what it got
 
@@ -63,7 +64,7 @@ class Contested(Double):
     def _chosen(self, extreme: Tensor, values: Tensor, axes: tuple[int, ...]) -> Tensor:
         """Where `values` are the extreme along these axes: weights of all that may be, whose sum is 1."""
         near = (values - extreme).abs() <= self._noise(values) + _relative(values, self._dtype) * extreme.abs()
-        drawn = torch.empty_like(values).uniform_(1.0, 2.0, generator=self._generator) * near
+        drawn = self._chance.uniform(values, 1.0, 2.0) * near
         last = (drawn > 0) & (drawn == drawn.amax(axes, keepdim=True))
         drawn.masked_fill_(last, 0.0)
         return torch.where(last, 1.0 - drawn.sum(axes, keepdim=True), drawn)
@@ -77,8 +78,8 @@ class Contested(Double):
 
     def _weights(self, like: Tensor) -> Tensor:
         """Random ones from -2 to -1 and from 1 to 2."""
-        drawn = torch.empty_like(like).uniform_(1.0, 2.0, generator=self._generator)
-        return drawn * (torch.empty_like(like).uniform_(generator=self._generator) < 0.5).to(like.dtype).mul_(2).sub_(1)
+        drawn = self._chance.uniform(like, 1.0, 2.0)
+        return drawn * (self._chance.uniform(like) < 0.5).to(like.dtype).mul_(2).sub_(1)
 
     def _through_sign(self, gradient: Tensor, values: Tensor, slope: float) -> Tensor:
         opened = torch.full_like(values, slope).masked_fill_(values > 0, 1.0)

@@ -49,19 +49,19 @@ class Truth:
     bounds: tuple[Bound, ...]
 
 
-def ask(task: Task, call: Call) -> Question:
-    """Draw the arguments and run the reference in the working dtype.
+def ask(task: Task, call: Call, device: str = "cpu") -> Question:
+    """Draw the arguments and run the reference in the working dtype, on a device as torch names it.
 
     Raises `CaseError` if the call does not fit the task, `InputsFailed` and `ReferenceFailed`.
     """
-    arguments = draw(task, call)
+    arguments = draw(task, call, device)
     plain = eager(task, arguments)
     if not call.grad:
         return Question(arguments, plain)
     there = {each.name for each in arguments if isinstance(each, Placed)}
     leaves = tuple(name for name in task.grad if name in call.grad and name in there)
     backward = Backward(leaves, cotangents(call, plain.outputs[: plain.returned]), call.backward)
-    between = ask(task, another(task, call)) if call.backward == NESTED else None
+    between = ask(task, another(task, call), device) if call.backward == NESTED else None
     return Question(arguments, eager(task, arguments, backward), backward, between)
 
 
@@ -151,7 +151,7 @@ def _has_infinities_alone(arguments: Arguments) -> bool:
 
 
 Known = tuple[Question, Truth]
-Key = tuple[Task, str, Tolerance]
+Key = tuple[Task, str, Tolerance, str]
 
 
 class Truths:
@@ -176,16 +176,16 @@ class Truths:
         if (problem := self._unsteady.get(task)) is not None:
             raise ReferenceFailed(problem)
 
-    def get(self, task: Task, call: Call, rule: Tolerance) -> Known | None:
+    def get(self, task: Task, call: Call, rule: Tolerance, device: str) -> Known | None:
         """What is known of this call."""
         with self._lock:
-            found = self._known.get(_key(task, call, rule))
+            found = self._known.get(_key(task, call, rule, device))
             return None if found is None else found[0]
 
-    def put(self, task: Task, call: Call, rule: Tolerance, known: Known) -> None:
+    def put(self, task: Task, call: Call, rule: Tolerance, device: str, known: Known) -> None:
         """Remember a call; the oldest are forgotten for it."""
         size = sum(each.nbytes for each in _tensors(known))
-        key = _key(task, call, rule)
+        key = _key(task, call, rule, device)
         with self._lock:
             if size > self._most or key in self._known:
                 return
@@ -199,8 +199,8 @@ def _leaves(question: Question) -> int:
     return 0 if question.backward is None else len(question.backward.leaves)
 
 
-def _key(task: Task, call: Call, rule: Tolerance) -> Key:
-    return task, str(call), rule
+def _key(task: Task, call: Call, rule: Tolerance, device: str) -> Key:
+    return task, str(call), rule, device
 
 
 def _tensors(known: Known) -> Iterator[torch.Tensor]:

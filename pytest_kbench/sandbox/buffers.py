@@ -1,7 +1,7 @@
-"""Memory that grader and child share: sealed memfds, with guard zones around the data.
+"""Memory that grader and child share, with guard zones around the data: sealed memfds, or allocations on a GPU.
 
 A buffer is one memfd of fixed size. It is sealed against shrinking (a child's `ftruncate` would otherwise kill the
-grader by SIGBUS), growing and further seals. Layout, in bytes:
+grader by SIGBUS), growing and further seals. On a GPU it is one allocation of the driver's. Layout, in bytes:
 
     [ HEAD guard | data, `used` bytes | guard to the end of the file, TAIL or more ]
 
@@ -19,16 +19,21 @@ import itertools
 import mmap
 import os
 import weakref
-from typing import Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
 
+from . import driver
+
 HEAD: Final = 4096 + 128
+DEVICE_HEAD: Final = 4096 + 512  # on a GPU an allocator aligns to 512
 TAIL: Final = 4096
 _PAGE: Final = mmap.PAGESIZE
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_PATTERN: Final = os.urandom(HEAD + TAIL + 2 * _PAGE)
+_PATTERN: Final = os.urandom(DEVICE_HEAD + TAIL + 2 * _PAGE)
 _NOISE_SIZE: Final = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -67,9 +72,12 @@ def _unmap(address: int, size: int) -> None:
     _munmap(address, size)
 
 
-def same_bytes(left: int, right: int, count: int) -> bool:
-    """Whether `count` bytes at two addresses are equal, bit by bit (NaN equals itself here)."""
-    return count == 0 or not _compare(left, right, count)
+def same_bytes(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Whether two dense tensors of one size and device hold the same bytes (NaN equals itself here)."""
+    count = left.numel() * left.element_size()
+    if left.is_cuda:
+        return torch.equal(left.reshape(-1).view(torch.uint8), right.reshape(-1).view(torch.uint8))
+    return count == 0 or not _compare(left.data_ptr(), right.data_ptr(), count)
 
 
 @functools.cache
@@ -79,19 +87,31 @@ def _noise(bits: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return np.frombuffer(os.urandom(_NOISE_SIZE), dtype=np.uint8) & np.uint8(bits)
 
 
+@functools.cache
+def _noise_on(device: torch.device, bits: int) -> torch.Tensor:
+    return torch.from_numpy(_noise(bits)).to(device)
+
+
 def poison(target: torch.Tensor, dtype: torch.dtype) -> None:
     """Fill flat bytes (`uint8`) with what no kernel should leave behind, as elements of `dtype`.
 
     Floating and complex: 0xFF bytes, a NaN. Integers: noise. Booleans: noise of 0 and 1.
     """
     address, count = target.data_ptr(), target.numel()
-    if dtype.is_floating_point or dtype.is_complex:
+    floats = dtype.is_floating_point or dtype.is_complex
+    if floats and target.is_cuda:
+        target.fill_(0xFF)
+        return
+    if floats:
         ctypes.memset(address, 0xFF, count)
         return
-    noise = _noise(1 if dtype is torch.bool else 0xFF).ctypes.data + int.from_bytes(os.urandom(2)) % 4093
-    step = _NOISE_SIZE - 4096
+    bits, start, step = 1 if dtype is torch.bool else 0xFF, int.from_bytes(os.urandom(2)) % 4093, _NOISE_SIZE - 4096
     for begin in range(0, count, step):
-        ctypes.memmove(address + begin, noise, min(step, count - begin))
+        size = min(step, count - begin)
+        if target.is_cuda:
+            target[begin : begin + size] = _noise_on(target.device, bits)[start : start + size]
+        else:
+            ctypes.memmove(address + begin, _noise(bits).ctypes.data + start, size)
 
 
 def tensor_over(
@@ -102,44 +122,29 @@ def tensor_over(
     offset: int,
 ) -> torch.Tensor:
     """A tensor (not a view of another) over a storage; strides and offset are in elements."""
-    return torch.empty(0, dtype=dtype).set_(storage, offset, shape, strides)
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, shape, strides)
 
 
-class SharedBuffer:
-    """One sealed memfd, mapped here; `number` names it on the wire, `fd` is what the child maps.
+class SharedBuffer(ABC):
+    """Memory with guard zones that a child maps too; `number` names it on the wire."""
 
-    Raises `OSError` when the kernel has no memory to give.
-    """
-
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, memory: torch.Tensor, head: int) -> None:
         self.number = next(_numbers)
-        self.size = -(-(HEAD + max(capacity, 1) + TAIL) // _PAGE) * _PAGE
-        self.fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        try:
-            os.ftruncate(self.fd, self.size)
-            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
-            self._bytes = torch.frombuffer(_map(self.fd, self.size), dtype=torch.uint8)
-        except BaseException:
-            os.close(self.fd)
-            raise
-        self._address = self._bytes.data_ptr()
-        self.storage = self._bytes.untyped_storage()
+        self.size = memory.numel()
         self.used = -1
+        self.storage = memory.untyped_storage()
+        self._bytes, self._head = memory, head
+        self._guard = _guard_on(memory.device)
 
     @property
     def capacity(self) -> int:
         """Bytes of data for which there is room."""
-        return self.size - HEAD - TAIL
-
-    @property
-    def address(self) -> int:
-        """Of the first data byte, in the grader."""
-        return self._address + HEAD
+        return self.size - self._head - TAIL
 
     @property
     def data(self) -> torch.Tensor:
         """The data bytes, shared."""
-        return self._bytes[HEAD : HEAD + self.used]
+        return self._bytes[self._head : self._head + self.used]
 
     def arrange(self, used: int) -> None:
         """Make room for `used` bytes of data: guards are written where they are not yet."""
@@ -150,18 +155,20 @@ class SharedBuffer:
         self.used = used
         self._write_guards()
 
+    def _guards(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Each guard as it is, and as it must be."""
+        end = self._head + self.used
+        tail = min(self.size - end, self._guard.numel() - self._head)
+        yield self._bytes[: self._head], self._guard[: self._head]
+        yield self._bytes[end : end + tail], self._guard[self._head : self._head + tail]
+
     def _write_guards(self) -> None:
-        end = HEAD + self.used
-        self._bytes[:HEAD] = _pattern[:HEAD]
-        tail = min(self.size - end, _pattern.numel() - HEAD)
-        self._bytes[end : end + tail] = _pattern[HEAD : HEAD + tail]
+        for there, due in self._guards():
+            there.copy_(due)
 
     def overran(self) -> bool:
         """Whether a guard was written since `arrange`; if so, it is restored."""
-        end = HEAD + self.used
-        tail = min(self.size - end, _pattern.numel() - HEAD)
-        base = _pattern.data_ptr()
-        if same_bytes(self._address, base, HEAD) and same_bytes(self._address + end, base + HEAD, tail):
+        if all(same_bytes(there, due) for there, due in self._guards()):
             return False
         self._write_guards()
         return True
@@ -170,13 +177,133 @@ class SharedBuffer:
         self, dtype: torch.dtype, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, begin: int = 0
     ) -> torch.Tensor:
         """The shared data, from the byte `begin` on, as a tensor, in the grader."""
-        return tensor_over(self.storage, dtype, shape, strides, (HEAD + begin) // dtype.itemsize + offset)
+        return tensor_over(self.storage, dtype, shape, strides, (self._head + begin) // dtype.itemsize + offset)
+
+    def write(self, values: torch.Tensor) -> None:
+        """Put the bytes of a dense tensor there."""
+        self.data[: _bytes_of(values)].copy_(values.reshape(-1).view(torch.uint8))
+
+    def holds(self, values: torch.Tensor) -> bool:
+        """Whether the bytes of a dense tensor are there."""
+        return same_bytes(values, self.data[: _bytes_of(values)])
+
+    def copy(self, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
+        """A private copy of what is there now."""
+        result = torch.empty(tuple(shape), dtype=dtype, device=self._bytes.device)
+        result.view(-1).view(torch.uint8).copy_(self.data[: _bytes_of(result)])
+        return result
+
+    @property
+    @abstractmethod
+    def shared(self) -> tuple[int, str]:
+        """What the child maps: a descriptor, or -1 and a handle."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Share it with no further child; the memory goes with the last tensor over it."""
+
+
+class HostBuffer(SharedBuffer):
+    """One sealed memfd, mapped here; `fd` is what the child maps.
+
+    Raises `OSError` when the kernel has no memory to give.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        size = -(-(HEAD + max(capacity, 1) + TAIL) // _PAGE) * _PAGE
+        self.fd = os.memfd_create("kbench", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(self.fd, size)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, _SEALS)
+            super().__init__(torch.frombuffer(_map(self.fd, size), dtype=torch.uint8), HEAD)
+        except BaseException:
+            os.close(self.fd)
+            raise
+
+    @property
+    def address(self) -> int:
+        """Of the first data byte, in the grader."""
+        return self._bytes.data_ptr() + HEAD
+
+    @property
+    def shared(self) -> tuple[int, str]:
+        """What the child maps: a descriptor."""
+        return self.fd, ""
 
     def close(self) -> None:
-        """Give the descriptor back; the mapping goes with the last tensor over it."""
+        """Give the descriptor back."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
+
+
+class DeviceBuffer(SharedBuffer):
+    """One allocation on a GPU; `handle` is what the child opens.
+
+    Raises `OSError` when the device has no memory to give.
+    """
+
+    def __init__(self, capacity: int, device: torch.device) -> None:
+        index = device.index or 0
+        size = -(-(DEVICE_HEAD + max(capacity, 1) + TAIL) // _PAGE) * _PAGE
+        address = driver.allocate(size, index)
+        memory = device_bytes(address, size, index, lambda: driver.free(address, index))
+        super().__init__(memory, DEVICE_HEAD)
+        self._handle = driver.export(address, index).hex()
+
+    @property
+    def shared(self) -> tuple[int, str]:
+        """What the child opens: a handle."""
+        return -1, self._handle
+
+    def close(self) -> None:
+        """Nothing: a handle needs no descriptor."""
+
+
+def shared_buffer(capacity: int, device: torch.device) -> SharedBuffer:
+    """Memory of this device to share. Raises `OSError` where there is none."""
+    return DeviceBuffer(capacity, device) if device.type == "cuda" else HostBuffer(capacity)
+
+
+def device_bytes(address: int, size: int, device: int, end: Callable[[], object]) -> torch.Tensor:
+    """Memory of a GPU as flat bytes; `end` is called when the last tensor over it is gone."""
+
+    class Memory:
+        __cuda_array_interface__: ClassVar = {
+            "shape": (size,), "typestr": "|u1", "data": (address, False), "version": 3
+        }  # fmt: skip
+
+    memory = Memory()
+    weakref.finalize(memory, end).atexit = False
+    return torch.as_tensor(memory, device=f"cuda:{device}")
+
+
+@functools.cache
+def _guard_on(device: torch.device) -> torch.Tensor:
+    return _pattern.to(device)
+
+
+def _bytes_of(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+class OpenedBuffer:
+    """The child's view of a buffer on a GPU."""
+
+    def __init__(self, handle: bytes, size: int, device: int) -> None:
+        address = driver.opened(handle, device)
+        self._bytes = device_bytes(address, size, device, lambda: driver.closed(address, device))
+
+    def storage(self, used: int, begin: int = 0) -> torch.UntypedStorage:
+        """A storage of exactly `used` bytes, over the data from the byte `begin` on."""
+        if used == 0:
+            return torch.UntypedStorage(0, device=self._bytes.device)
+        whole, address = self._bytes, self._bytes.data_ptr() + DEVICE_HEAD + begin
+        part = device_bytes(address, used, whole.device.index, whole.data_ptr)  # keeps the whole alive
+        return part.untyped_storage()
+
+    def fence(self, begin: int, end: int) -> None:
+        """Nothing: no sanitizer of the compiler's watches a GPU."""
 
 
 class MappedBuffer:

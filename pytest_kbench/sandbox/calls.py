@@ -5,7 +5,6 @@ Nothing that the child says of an output is believed: outputs are private copies
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ import torch
 
 from ..record import Reason
 from . import sanitizer, wire
-from .buffers import SharedBuffer, poison, same_bytes, tensor_over
+from .buffers import SharedBuffer, poison, same_bytes, shared_buffer, tensor_over
 from .connection import Connection, Overtime
 from .kept import Kept
 from .limits import LayerReport
@@ -33,10 +32,6 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
-
-
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.dtype.itemsize
 
 
 @dataclass(slots=True)
@@ -71,10 +66,7 @@ class _Waiting:
 
     def copy(self) -> torch.Tensor:
         """A private copy of what is there now."""
-        shape = self.spec.shape
-        result = torch.empty(shape, dtype=self.spec.dtype)
-        ctypes.memmove(result.data_ptr(), self.buffer.address, _bytes_of(result))
-        return result
+        return self.buffer.copy(self.spec.dtype, self.spec.shape)
 
 
 def _over(storage: torch.Tensor, argument: TensorArgument) -> torch.Tensor:
@@ -90,6 +82,12 @@ def _write_through(target: torch.Tensor, values: torch.Tensor) -> None:
             target = target.narrow(dimension, 0, 1)
             values = values.narrow(dimension, 0, 1)
     target.copy_(values)
+
+
+def settle(device: torch.device) -> None:
+    """Wait until what this process asked of a GPU is done: other processes see memory as it is then."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def give_back(kept: Kept, connection: Connection, *, sound: bool) -> None:
@@ -112,6 +110,7 @@ class Child:
         self._sound: bool | None = None  # whether a call came back
         self.connection = connection
         self.program = program
+        self.device = torch.device(program.device)
         self._slots: dict[int, _Slot] = {}
         self._held: dict[int, list[_Waiting | None]] = {}
         self._called: dict[int, tuple[Sequence[TensorArgument | ValueArgument], list[_Placed]]] = {}
@@ -219,7 +218,7 @@ class Child:
         `how` is a case's `backward`. Arguments of the call and cotangents are compared with what was sent.
         """
         if not self.has_backward and not self.has_graph:
-            return Returned((_claim_of(None),) * len(gradients), (None,) * len(gradients), {}, (), (), {})
+            return Returned((self._claim_of(None),) * len(gradients), (None,) * len(gradients), {}, (), (), {})
         begun = time.monotonic()
         arguments, before = self._called[hold]
         placed = [self._place(-1 - index, each) for index, each in cotangents.items()]
@@ -245,6 +244,7 @@ class Child:
         overtime: float,
     ) -> Returned | Failure:
         """Ask for a call or a backward, and collect what it left."""
+        settle(self.device)
         revealed = time.monotonic()
         allowed = Overtime(overtime, self.program.compiles)
         try:
@@ -278,6 +278,7 @@ class Child:
             return tuple(each.copy() for each in waiting)
         for each in waiting:
             each.poison()
+        settle(self.device)
         reply = self.connection.request("reread", {"hold": hold}, time.monotonic() + seconds, wire.Copied)
         if isinstance(reply, Failure):
             return reply
@@ -319,21 +320,25 @@ class Child:
                 self._spare.remove(known)
             else:
                 try:
-                    known = SharedBuffer(used)
+                    known = shared_buffer(used, self.device)
                 except OSError as error:
                     raise SandboxError(f"no {used} bytes of memory to share with a child: {error}") from error
-                self.connection.shared_bytes += known.size
+                self.connection.shared_bytes += self._counted(known)
                 self._new.append(known)
         known.arrange(used)
         return known
 
     def _retire(self, buffer: SharedBuffer) -> None:
-        self.connection.shared_bytes -= buffer.size
+        self.connection.shared_bytes -= self._counted(buffer)
         if buffer in self._new:
             self._new.remove(buffer)
             buffer.close()
         else:
             self._drop.append(buffer.number)
+
+    def _counted(self, buffer: SharedBuffer) -> int:
+        """Bytes of the machine's memory that the kernel counts as the child's too."""
+        return 0 if self.device.type == "cuda" else buffer.size
 
     def _place(self, index: int, argument: TensorArgument) -> _Placed:
         values, itemsize = argument.values, argument.values.dtype.itemsize
@@ -353,13 +358,13 @@ class Child:
         else:
             image = known.image if known is not None and known.layout == layout else None
             if image is None:
-                image = torch.empty(argument.storage, dtype=values.dtype)
+                image = torch.empty(argument.storage, dtype=values.dtype, device=values.device)
                 poison(image.view(torch.uint8), values.dtype)
             if values.numel():
                 _write_through(_over(image, argument), values)
             sent = image
         slot = self._slots[index] = _Slot(buffer, layout, image)
-        ctypes.memmove(buffer.address, sent.data_ptr(), used)
+        buffer.write(sent)
         return _Placed(argument, slot, sent, dense)
 
     def _await_outputs(self, outputs: Sequence[OutputSpec | None], hold: int) -> list[_Waiting | None]:
@@ -384,6 +389,12 @@ class Child:
 
     # Collecting.
 
+    def _claim_of(self, spec: OutputSpec | None) -> OutputClaim:
+        if spec is None:
+            return OutputClaim("NoneType", None, None, None, None)
+        dtype = str(spec.dtype).removeprefix("torch.")
+        return OutputClaim("tensor", dtype, spec.shape, contiguous_strides(spec.shape), str(self.device))
+
     def _contradiction(
         self, reply: wire.Called, arguments: Sequence[TensorArgument | ValueArgument], outputs: int
     ) -> str | None:
@@ -405,7 +416,7 @@ class Child:
         waiting: Sequence[_Waiting | None],
     ) -> Returned:
         if self.program.binding == "tvm-ffi":
-            claims = tuple(_claim_of(None if each is None else each.spec) for each in waiting)
+            claims = tuple(self._claim_of(None if each is None else each.spec) for each in waiting)
             outputs = tuple(None if each is None else each.copy() for each in waiting)
         else:
             claims = tuple(_named_claim(each, arguments) for each in reply.objects)
@@ -429,22 +440,20 @@ class Child:
         """Compare one argument's memory with what was sent, by bytes."""
         argument, buffer, sent = placed.argument, placed.slot.buffer, placed.sent
         beside = buffer.overran()
-        count = _bytes_of(sent)
-        if argument.in_place or not same_bytes(sent.data_ptr(), buffer.address, count):
-            found = torch.empty(argument.storage, dtype=sent.dtype)
-            ctypes.memmove(found.data_ptr(), buffer.address, count)
+        if argument.in_place or not buffer.holds(sent):
+            found = buffer.copy(sent.dtype, (argument.storage,))
             elements = _over(found, argument).clone(memory_format=torch.contiguous_format)
             if argument.in_place:
                 in_place[argument.name] = elements
             else:
                 before = sent.reshape(-1) if placed.dense else _over(sent, argument)
                 before = before.clone(memory_format=torch.contiguous_format)
-                if not same_bytes(before.data_ptr(), elements.data_ptr(), _bytes_of(before)):
+                if not same_bytes(before, elements):
                     changed.append(argument.name)
             if not placed.dense:  # with the elements as they were, whatever still differs lies between them
                 if elements.numel():
                     _write_through(_over(found, argument), _over(sent, argument))
-                beside = beside or not same_bytes(found.data_ptr(), sent.data_ptr(), count)
+                beside = beside or not same_bytes(found, sent.reshape(-1))
         if beside:
             overran.append(argument.name)
 
@@ -493,13 +502,6 @@ def describe_value(value: int | float | bool | str | None) -> dict[str, object]:
 def _described(waiting: _Waiting | None) -> dict[str, object] | None:
     """Where an output is to be filled or copied, for the wire."""
     return None if waiting is None else describe_tensor(waiting.buffer, waiting.spec.dtype, waiting.spec.shape, None, 0)
-
-
-def _claim_of(spec: OutputSpec | None) -> OutputClaim:
-    if spec is None:
-        return OutputClaim("NoneType", None, None, None, None)
-    dtype = str(spec.dtype).removeprefix("torch.")
-    return OutputClaim("tensor", dtype, spec.shape, contiguous_strides(spec.shape), "cpu")
 
 
 def _fits(claim: wire.ReturnedObject | None, spec: OutputSpec) -> bool:

@@ -29,7 +29,7 @@ import torch
 import tvm_ffi
 
 from . import wire
-from .buffers import MappedBuffer, tensor_over
+from .buffers import MappedBuffer, OpenedBuffer, tensor_over
 from .claims import LONGEST_COMPILER_OUTPUT, NoEntryPoint, bounded, claim, copied, describe, failed, listed, middle_cut
 from .gradients import Forward, differentiated, with_leaves
 from .limits import LayerReport
@@ -43,6 +43,7 @@ _USER = "candidate"
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
 
 _MOST_NAMES = 10
+_FREED = (1 << 20, 64 << 20)  # bytes: torch's allocator keeps blocks of at most 1 MiB apart from larger ones
 _EXPORTS = {
     "tvm-ffi": "export one with TVM_FFI_DLL_EXPORT_TYPED_FUNC({name}, {name});",
     "torch": 'export one with m.def("{name}", &{name}); in its PYBIND11_MODULE or TORCH_LIBRARY',
@@ -84,6 +85,19 @@ def prepare(threads: int | None) -> None:
     poison_free_memory()
 
 
+def prepare_device(device: torch.device) -> None:
+    """Start CUDA, and let products be as precise as their dtype."""
+    torch.cuda.set_device(device)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.zeros(1, device=device)
+
+
+def poison_free_device_memory(device: torch.device) -> None:
+    """Leave NaN in what torch's allocator hands out next, of small blocks and of large ones."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(0xFF) for size in _FREED]
+    del blocks
+
+
 def compile_into(place: str) -> None:
     """Tell whatever compiles where to put it, and to use no processes of its own for that: a fork takes none along."""
     os.environ.update(
@@ -123,7 +137,8 @@ class LoadedCandidate:
         self._function: Callable[..., object] | None = None
         self._backward: Callable[..., object] | None = None
         self._destination_passing = False
-        self._buffers: dict[int, MappedBuffer] = {}
+        self._device = torch.device("cpu")
+        self._buffers: dict[int, MappedBuffer | OpenedBuffer] = {}
         self._tensors: dict[str, tuple[object, torch.Tensor, Message]] = {}
         self._held: dict[int, Forward] = {}
         self._rehearsed: list[Rehearsed] = []
@@ -139,10 +154,15 @@ class LoadedCandidate:
             frame = wire.encode({"seq": seq, **failed("raised", f"its reply was too long: {error}")})
         self._channel.sendall(frame)
 
-    def map(self, buffers: Sequence[Sequence[int]], descriptors: Sequence[int]) -> None:
-        """Take over buffers: pairs of number and size, one descriptor each."""
-        for (number, size), fd in zip(buffers, descriptors, strict=True):
-            self._buffers[number] = MappedBuffer(fd, size)
+    def map(self, buffers: Sequence[tuple[int, int, str]], descriptors: Sequence[int]) -> None:
+        """Take over buffers by number, size and handle; where there is none, a descriptor came along."""
+        files = iter(descriptors)
+        for number, size, handle in buffers:
+            self._buffers[number] = (
+                OpenedBuffer(bytes.fromhex(handle), size, self._device.index or 0)
+                if handle
+                else MappedBuffer(next(files), size)
+            )
 
     def answer(self, request: Message) -> Mapping[str, object]:
         """One request's reply."""
@@ -156,15 +176,33 @@ class LoadedCandidate:
             "turn": self.turn,
         }[request["op"]]
         try:
-            return operation(request)
+            reply = operation(request)
+            self._settle()
+            return reply
         except BaseException as error:
             reason = {"load": "load", "build": "compile"}.get(request["op"], "raised")
-            return describe(error, reason, self._path)
+            return describe(error, "crashed" if self._is_lost() else reason, self._path)
+
+    def _settle(self) -> None:
+        """Wait for the GPU: what went wrong there is told by whatever asks next."""
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def _is_lost(self) -> bool:
+        """Whether the GPU will do nothing more for this process: after an illegal access, say."""
+        try:
+            self._settle()
+        except BaseException:
+            return True
+        return False
 
     def load(self, request: Message) -> Mapping[str, object]:
         """Import the candidate and find its entry point."""
         self._path = request["path"]
         compile_into(request["kept"] or os.path.join(os.getcwd(), "compiled"))
+        self._device = torch.device(request["device"])
+        if self._device.type == "cuda":
+            prepare_device(self._device)
         binding = request["binding"]
         self._destination_passing = binding == "tvm-ffi"
         match binding:
@@ -192,6 +230,8 @@ class LoadedCandidate:
         """Call the entry point and describe (destination passing: has filled) what comes back."""
         self._forget(request["drop"], request["keep_holds"])
         assert self._function is not None, "load comes first"
+        if self._device.type == "cuda":
+            poison_free_device_memory(self._device)
         arguments = [self._argument(f"a{index}", each) for index, each in enumerate(request["arguments"])]
         hold = request["hold"]
         targets = [self._tensor(f"o{hold}.{index}", each) for index, each in enumerate(request["outputs"])]

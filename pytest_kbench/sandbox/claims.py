@@ -18,7 +18,13 @@ LONGEST_MESSAGE = 2000  # characters of an exception's text
 LONGEST_DETAIL = 16_000  # characters of a traceback
 LONGEST_COMPILER_OUTPUT = 64_000
 MOST_FRAMES = 20
-_MEMORY_SIGNS = ("can't allocate memory", "not enough memory", "bad_alloc", "cannot allocate memory")
+_MEMORY_SIGNS = (
+    "cuda out of memory",
+    "can't allocate memory",
+    "not enough memory",
+    "bad_alloc",
+    "cannot allocate memory",
+)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)  # as they are before any candidate is there
 
 Message = dict[str, Any]
@@ -69,15 +75,13 @@ def type_name(value: object) -> str:
 
 def _overlapped(value: torch.Tensor, arguments: Sequence[object]) -> list[int]:
     """Indices of the tensor arguments whose storage this tensor's storage touches."""
-    if value.device.type != "cpu":
-        return []
     storage = value.untyped_storage()
     begin, end = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
     found = []
     for index, argument in enumerate(arguments):
         if isinstance(argument, torch.Tensor):
             other = argument.untyped_storage()
-            if begin < other.data_ptr() + other.nbytes() and other.data_ptr() < end:
+            if other.device == storage.device and begin < other.data_ptr() + other.nbytes() and other.data_ptr() < end:
                 found.append(index)
     return found
 
@@ -86,7 +90,7 @@ def copied(value: object, target: torch.Tensor | None) -> bool:
     """Copy a returned tensor into shared memory, if it is what was specified."""
     if target is None or not isinstance(value, torch.Tensor) or value.layout is not torch.strided:
         return False
-    if value.dtype != target.dtype or value.shape != target.shape or value.device.type != "cpu":
+    if value.dtype != target.dtype or value.shape != target.shape or value.device != target.device:
         return False
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         target.copy_(value.detach())

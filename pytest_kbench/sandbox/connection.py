@@ -161,8 +161,10 @@ class Connection:
         frames: list[tuple[bytes, list[int]]] = []
         for start in range(0, len(buffers), FDS_PER_MESSAGE):
             part = buffers[start : start + FDS_PER_MESSAGE]
-            mapping = {"op": "map", "buffers": [[each.number, each.size] for each in part]}
-            frames.append((wire.encode(mapping), [each.fd for each in part]))
+            shared = [each.shared for each in part]
+            named = zip(part, shared, strict=True)
+            mapping = {"op": "map", "buffers": [[each.number, each.size, handle] for each, (_, handle) in named]}
+            frames.append((wire.encode(mapping), [fd for fd, _ in shared if fd >= 0]))
         frames.append((wire.encode({"op": operation, "seq": seq, **body}), []))
         with self._held():
             self._look()
@@ -424,13 +426,13 @@ class Connection:
             return self._fail(Reason.PROTOCOL, f"{BROKE}{what}")
 
     def _claimed(self, reply: wire.Failed) -> Failure:
-        """A failure that the child itself reports. It stays alive, unless it says that it wants to end."""
+        """A failure that the child itself reports. It stays alive, unless it wants to end, or lost its GPU."""
         failure = Failure(
             Reason(reply.reason),
             one_line(reply.message),
             printable((reply.detail or self._output.text())[:LONGEST_DETAIL]),
         )
-        if failure.reason is Reason.EXITED:
+        if failure.reason in (Reason.EXITED, Reason.CRASHED):
             self._kill()
         return failure
 

@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import TracebackType
@@ -291,7 +291,10 @@ class Sandbox:
                 undo.callback(kept.take_back, ended=True, asked=None, sound=True)
             writable = () if kept is None else (kept.path,)
             trusted = program.binding == "reference"
-            connection = self._connect(limits, (path, *program.readable), writable, program.runtime, locked=not trusted)
+            gpu = program.device != "cpu"
+            limits = replace(limits, address_bytes=None) if gpu else limits
+            readable = (path, *program.readable)
+            connection = self._connect(limits, readable, writable, program.runtime, locked=not trusted, gpu=gpu)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)
             undo.callback(connection.close)
@@ -304,6 +307,7 @@ class Sandbox:
                     "entry_points": list(program.entry_points),
                     "kept": None if kept is None else str(kept.path),
                     "search": list(sys.path) if trusted else [],
+                    "device": program.device,
                 },
                 seconds,
                 wire.Loaded,
@@ -384,6 +388,7 @@ class Sandbox:
         runtime: Runtime | None = None,
         *,
         locked: bool = True,
+        gpu: bool = False,
     ) -> Connection:
         self.check_process()
         with self._lock:
@@ -399,6 +404,7 @@ class Sandbox:
                 address_bytes=limits.address_bytes,
                 threads=limits.threads or self._threads,
                 cpus=limits.cpus,
+                gpu=gpu,
                 locked=locked and self._mode != "off",
             )
             connection = Connection(zygote.spawn(policy), limits, zygote.process.pid, zygote.scratch, writable)

@@ -28,6 +28,7 @@ READ: Final = ("execute", "read_file", "read_dir")
 _FILE_RIGHTS: Final = ("execute", "write_file", "read_file", "truncate", "ioctl_dev")
 READ_NO_EXECUTE: Final = ("read_file", "read_dir")
 DEVICE: Final = ("read_file", "write_file", "truncate")
+GPU: Final = ("read_file", "write_file", "read_dir", "ioctl_dev")
 SCRATCH: Final = tuple(name for name in _ACCESS if name not in ("make_char", "make_block", "ioctl_dev"))
 
 

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from . import seccomp
+from . import driver, seccomp
 from .kernel import Refused, check, libc, machine, prctl, syscall
-from .landlock import ABI_NETWORK, ABI_SCOPE, DEVICE, READ, READ_NO_EXECUTE, SCRATCH, Landlock
-from .paths import DEVICES, open_to_others, smallest_cover, within
+from .landlock import ABI_NETWORK, ABI_SCOPE, DEVICE, GPU, READ, READ_NO_EXECUTE, SCRATCH, Landlock
+from .paths import DEVICES, gpu_files, open_to_others, smallest_cover, within
 
 _NR_CAPSET: Final = {"x86_64": 126, "aarch64": 91}
 
@@ -46,6 +46,7 @@ SWITCHED_OFF: Final = "all layers"  # what is refused where the user asked for n
 class Policy:
     """What one child may do. Paths are absolute; sizes are bytes. Without `locked` none of it holds.
 
+    With `gpu`, the driver is started before anything is locked, and its device files stay open to the child.
     `scratch` is an empty folder that the child's private tmpfs is mounted on; where that is refused, the child uses a
     folder `scratch/<pid>` instead, and whoever waits for the child watches its size. `cpus`, if any, are those that the
     child runs on.
@@ -62,6 +63,7 @@ class Policy:
     open_files: int = 1024
     threads: int | None = None
     cpus: tuple[int, ...] = ()
+    gpu: bool = False
     locked: bool = True
 
     @classmethod
@@ -240,6 +242,8 @@ def _allow_paths(policy: Policy, system: Sequence[str], scratch: str) -> Landloc
         rules.allow(path, READ)
     for path in DEVICES:
         rules.allow(path, DEVICE)
+    for path in gpu_files() if policy.gpu else ():
+        rules.allow(path, GPU)
     rules.allow(f"/proc/{os.getpid()}", READ_NO_EXECUTE)
     for path in (scratch, *policy.writable):
         rules.allow(path, SCRATCH)
@@ -258,6 +262,8 @@ def lock_down(policy: Policy, system: tuple[str, ...], zygote: int) -> LayerRepo
     `system` is what `system_paths` gave, `zygote` the process that must still be the parent: if it is not, the child
     ends itself. Afterwards the working directory, HOME and TMPDIR are the child's scratch folder.
     """
+    if policy.gpu:
+        driver.start()
     if not policy.locked:
         return _leave_open(policy, zygote)
     progress = _Progress()

@@ -26,7 +26,7 @@ from typing import Final, Literal
 import torch
 
 from . import wire
-from .buffers import SharedBuffer, poison
+from .buffers import HostBuffer, SharedBuffer, poison
 from .calls import Child, contiguous_strides, describe_tensor, describe_value
 from .connection import NO_OVERTIME, Overtime
 from .memory import tree_of
@@ -90,7 +90,7 @@ class _Place:
     def __init__(self, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
         self.dtype, self.shape, self.begin = dtype, shape, 0
         self.bytes = math.prod(shape) * dtype.itemsize
-        self.buffer = SharedBuffer(self.bytes + SHIFT * SHIFTS)
+        self.buffer = HostBuffer(self.bytes + SHIFT * SHIFTS)
         self.buffer.arrange(self.bytes + SHIFT * SHIFTS)
 
     def tensor(self) -> torch.Tensor:

@@ -243,12 +243,12 @@ Reply = Ready | Loaded | Called | Copied | Timed | Built | Failed
 
 # The reasons for a failure that a child may give, by the operation that failed.
 CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
-    "load": ("load", "binding", "exited", "memory"),
-    "call": ("raised", "exited", "memory"),
-    "backward": ("raised", "exited", "memory"),
-    "reread": ("raised", "exited", "memory"),
-    "rehearse": ("raised", "exited", "memory"),
-    "turn": ("raised", "exited", "memory"),
+    "load": ("load", "binding", "exited", "memory", "crashed"),
+    "call": ("raised", "exited", "memory", "crashed"),
+    "backward": ("raised", "exited", "memory", "crashed"),
+    "reread": ("raised", "exited", "memory", "crashed"),
+    "rehearse": ("raised", "exited", "memory", "crashed"),
+    "turn": ("raised", "exited", "memory", "crashed"),
     "build": ("compile",),
 }
 _ALL_REASONS = frozenset(reason for reasons in CLAIMED_REASONS.values() for reason in reasons)

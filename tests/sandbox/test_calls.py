@@ -210,7 +210,7 @@ def test_pages_taken_out_of_a_buffer_do_not_hurt_the_grader(behave: Behaving) ->
 
 
 def test_a_buffer_cannot_change_its_size() -> None:
-    buffer = buffers.SharedBuffer(1000)
+    buffer = buffers.HostBuffer(1000)
     try:
         assert fcntl.fcntl(buffer.fd, fcntl.F_GET_SEALS) & 7 == 7
         for size in (0, buffer.size * 2):
@@ -221,7 +221,7 @@ def test_a_buffer_cannot_change_its_size() -> None:
 
 
 def test_data_is_aligned_as_an_allocator_aligns_it_and_no_better() -> None:
-    buffer = buffers.SharedBuffer(64)
+    buffer = buffers.HostBuffer(64)
     assert buffer.address % 128 == 0
     assert buffer.address % 256 != 0
     buffer.close()

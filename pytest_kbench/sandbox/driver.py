@@ -1,0 +1,115 @@
+"""CUDA's driver, as far as torch does not give it: memory that one process allocates and others map.
+
+Each allocation is one of the driver's own. What is shared with another process is always a whole one: neighbours in a
+caching allocator, golden values among them, would go along (CUDA driver API, section 6.14, cuIpcGetMemHandle).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Iterator
+from typing import Final
+
+HANDLE: Final = 64  # bytes of a handle by which another process opens an allocation
+GRAIN: Final = 2 << 20  # bytes: what is smaller shares a block with others, all of which a handle opens
+_LAZY_PEER_ACCESS: Final = 1
+_OUT_OF_MEMORY: Final = 2
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("bytes", ctypes.c_char * HANDLE),)
+
+
+class DriverError(OSError):
+    """The driver refused something; the message says what, and how the driver calls the reason."""
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise DriverError(f"there is no CUDA driver: {error}") from error
+
+
+def start() -> None:
+    """Initialise the driver, with no context yet: a locked-down process can do all that comes after, but not this."""
+    _check(_library().cuInit(0), "cuInit")
+
+
+@functools.cache
+def _context(device: int) -> ctypes.c_void_p:
+    """The context that torch uses too."""
+    start()
+    number, context = ctypes.c_int(), ctypes.c_void_p()
+    _check(_library().cuDeviceGet(ctypes.byref(number), device), "cuDeviceGet")
+    _check(_library().cuDevicePrimaryCtxRetain(ctypes.byref(context), number), "cuDevicePrimaryCtxRetain")
+    return context
+
+
+@contextlib.contextmanager
+def _current(device: int) -> Iterator[ctypes.CDLL]:
+    """The library, with this device's context current in the calling thread."""
+    library = _library()
+    _check(library.cuCtxPushCurrent_v2(_context(device)), "cuCtxPushCurrent")
+    try:
+        yield library
+    finally:
+        library.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
+
+
+def allocate(count: int, device: int) -> int:
+    """The address of so many bytes, rounded up to whole blocks. Raises `DriverError` where there is no memory."""
+    address = ctypes.c_uint64()
+    with _current(device) as library:
+        size = -(-max(count, 1) // GRAIN) * GRAIN
+        _check(library.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)), f"{size} bytes")
+    return address.value
+
+
+def free(address: int, device: int) -> None:
+    """Give an allocation back."""
+    with _current(device) as library:
+        library.cuMemFree_v2(ctypes.c_uint64(address))
+
+
+def export(address: int, device: int) -> bytes:
+    """The handle by which another process opens this allocation."""
+    handle = _Handle()
+    with _current(device) as library:
+        _check(library.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(address)), "cuIpcGetMemHandle")
+    return ctypes.string_at(ctypes.byref(handle), HANDLE)
+
+
+def opened(handle: bytes, device: int) -> int:
+    """The address, here, of an allocation of another process."""
+    given, address = _Handle(), ctypes.c_uint64()
+    ctypes.memmove(ctypes.byref(given), handle, HANDLE)
+    with _current(device) as library:
+        code = library.cuIpcOpenMemHandle_v2(ctypes.byref(address), given, ctypes.c_uint(_LAZY_PEER_ACCESS))
+        _check(code, "cuIpcOpenMemHandle")
+    return address.value
+
+
+def closed(address: int, device: int) -> None:
+    """Forget an allocation of another process."""
+    with _current(device) as library:
+        library.cuIpcCloseMemHandle(ctypes.c_uint64(address))
+
+
+def settle_cache(device: int) -> None:
+    """Let no line of the L2 cache stay longer than others: kernels may have asked for that."""
+    with _current(device) as library:
+        library.cuCtxResetPersistingL2Cache()
+
+
+def _check(code: int, what: str) -> None:
+    if code == 0:
+        return
+    name = ctypes.c_char_p()
+    with contextlib.suppress(OSError):
+        _library().cuGetErrorName(code, ctypes.byref(name))
+    said = (name.value or b"").decode("ascii", "replace") or str(code)
+    raise DriverError(f"the CUDA driver: {said} ({what})")
