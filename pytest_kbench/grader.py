@@ -26,8 +26,9 @@ from .candidate import Candidate
 from .case import Case, NamedCase
 from .checks import build, contract, correct, determinism, fuzz, grad, sanitize, speed
 from .checks.bench import Bench
+from .checks.gpu_timekeeper import GpuTimekeeper
 from .checks.timekeeper import Timekeeper
-from .device import device_for
+from .device import device_for, kind_of
 from .formats import native
 from .options import WARM, CheckName, Settings
 from .oracle.truth import Truths
@@ -92,6 +93,12 @@ class Grader:
             keeper.close()
         self._sandbox.close()
 
+    def _timekeeper(self, device: str) -> Timekeeper:
+        if device not in self._timekeepers:
+            kind = GpuTimekeeper if kind_of(device) == "cuda" else Timekeeper
+            self._timekeepers[device] = kind(self._sandbox, self.settings.threads or 1, device)
+        return self._timekeepers[device]
+
     def rest(self) -> None:
         """Let the last candidate's child stand still."""
         with self._lock:
@@ -153,9 +160,7 @@ class Grader:
                 self._store,
                 self._truths,
                 self._builds.take(_build_key(task, candidate)),
-                timekeeper=self._timekeepers.setdefault(
-                    settings.device, Timekeeper(self._sandbox, self.settings.threads or 1, settings.device)
-                ),
+                timekeeper=self._timekeeper(settings.device),
             )
             if bench is self._awake:
                 self._awake = None

@@ -103,7 +103,8 @@ class Timing:
     for it to its end, by the grader's clock, overhead included; `warm` is the candidate's quickest call with its
     inputs in the caches. Of `blocks` blocks so many were `rejected`, because something else was busy. `floor` is the
     log-ratio by which two identical arms differ here, `unseen` the largest share of its time that a candidate could
-    have hidden. `samples` are the quickest calls of each block, pairs of baseline and candidate.
+    have hidden. `issuing` is what the host takes to issue a call to a GPU, as each arm says. `samples` are the quickest
+    calls of each block, pairs of baseline and candidate.
     """
 
     baseline: str
@@ -122,7 +123,13 @@ class Timing:
     floor: float
     unseen: float | None
     spent: float
+    issuing: Mapping[str, float] = field(default_factory=dict)
     samples: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def host_bound(self) -> bool:
+        """Whether a program that makes one call after the other waits for the host, not for the GPU."""
+        return self.issuing.get("candidate", 0.0) > self.seconds["candidate"]
 
     @property
     def told(self) -> str:

@@ -14,21 +14,21 @@ from ..options import Settings
 from ..oracle.compare import compare
 from ..oracle.coverage import timed
 from ..oracle.golden import Backward, ReferenceFailed, eager
-from ..oracle.inputs import InputsFailed, Placed
+from ..oracle.inputs import InputsFailed, Placed, TooLarge
 from ..oracle.message import explain, explain_failure
-from ..oracle.truth import Question, Truth, answer, ask, rule_of
+from ..oracle.truth import Question, Truth, answer, ask, rule_of, widest
 from ..record import Reason, Record, Status, Timing
 from ..sandbox.host import Failure
 from ..task import Task
-from ..timing.arms import ArmFailed, Arms, Kept
+from ..timing.arms import ArmFailed, Kept
 from ..timing.paired import Paired
-from ..timing.witness import Seen, differing, first_wrong
+from ..timing.witness import Wrong
 from .bench import Bench, Stages
 from .examine import Finding, recorded, without_gradients
-from .timekeeper import Timekeeper
+from .timekeeper import AnyArms, Timekeeper
 
 HIDDEN = 0.05  # of its time: what a candidate may seem to hide before it is called a lie
-WARM_TURNS = 2
+BUSY = 0.2  # of the baseline's turns, that find the device in use, before it is the candidate that uses it
 MOST_SAMPLES = 400
 
 
@@ -65,17 +65,22 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
         floor = keeper.floor(bench.task, call, bench.settings)
         with keeper.staged(bench.task, call, bench.settings, baseline, candidate) as arms:
             paired = keeper.compared(arms, bench.settings.budget)
-            warm = _warm(arms)
-            overran = any(each.overran() for each in arms.stage.buffers)
+            warm = arms.warm()
+            overran = any(each.overran() for each in arms.buffers)
         if overran:
             return _finding(Reason.OUT_OF_BOUNDS, "memory beside a buffer was written while it was timed")
         if (wrong := _unlike(bench, call, arms)) is not None:
             return wrong
+        if arms.in_use > BUSY:
+            what = f"the GPU was in use before {arms.in_use:.0%} of the reference's turns: it left work running there"
+            return _finding(Reason.CLOCK, what)
         return _told(bench, arms, paired, warm, floor, keeper)
     except ArmFailed as error:
         return _failed(error.failure, "the reference" if error.arm == "baseline" else "")
     except CaseError as error:
         return Finding(Reason.CASE, f"case: {error}")
+    except TooLarge as error:
+        return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
     finally:
@@ -87,6 +92,10 @@ def _failed(failure: Failure, whose: str) -> Finding:
     if whose and failure.reason in (Reason.LOAD, Reason.BINDING):
         text = f"{whose} cannot be run in a process of its own: {failure.message}. Write it at the top level of a file"
         return Finding(Reason.NOT_TIMED, text, "skipped")
+    if failure.reason is Reason.MEMORY and "CUDA" in failure.message:
+        return Finding(
+            Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {failure.message}", "skipped"
+        )
     if whose:
         return _finding(Reason.TASK, f"{whose} could not be timed: {failure.message}", failure.detail)
     if failure.reason in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE):
@@ -99,15 +108,7 @@ def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
     return Finding(reason, explain_failure(reason, message, detail))
 
 
-def _warm(arms: Arms) -> float:
-    """Seconds of the candidate's quickest call when nothing empties the caches: a second turn over the same memory."""
-    arms.cold = False
-    arms.rehearse()
-    performer = arms.performers["candidate"][0]
-    return min(min(arms.turn("candidate", performer, arms.draws()).claimed) for _ in range(WARM_TURNS))
-
-
-def _unlike(bench: Bench, call: Call, arms: Arms) -> Finding | None:
+def _unlike(bench: Bench, call: Call, arms: AnyArms) -> Finding | None:
     """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at."""
     allowed = [0.0] * len(arms.outputs)
     for kept in arms.kept.values():
@@ -120,8 +121,7 @@ def _unlike(bench: Bench, call: Call, arms: Arms) -> Finding | None:
             if value is None:
                 return _finding(Reason.STRUCTURE, "what it gave in a timed call is no tensor of the right size")
             comparisons.append(compare(value, golden, bound, output=index))
-            finite = bound.elementwise[bound.elementwise.isfinite()]
-            allowed[index] = max(allowed[index], float(finite.max()) if finite.numel() else 0.0)
+            allowed[index] = max(allowed[index], widest(bound))
         if not all(each.ok for each in comparisons):
             text = explain(
                 comparisons,
@@ -129,20 +129,20 @@ def _unlike(bench: Bench, call: Call, arms: Arms) -> Finding | None:
                 dtypes=[str(each.dtype).removeprefix("torch.") for each in arms.outputs],
             )
             return Finding(Reason.WRONG, f"{text}\n  in a call that was timed", comparisons=tuple(comparisons))
-    stray = first_wrong(arms.seen, allowed)
-    return None if stray is None else _stray(stray, allowed[stray.output], len(arms.seen))
+    stray = arms.first_wrong(allowed)
+    return None if stray is None else _stray(stray)
 
 
-def _stray(seen: Seen, allowed: float, count: int) -> Finding:
-    wrong, total = differing(seen, allowed), 0 if seen.baseline is None else seen.baseline.numel()
-    what = f"timed call {seen.call + 1}: {wrong} of {total} elements looked at are not those of the reference"
+def _stray(found: Wrong) -> Finding:
+    what = f"timed call {found.call + 1}: {found.wrong} of {found.looked_at} elements looked at are not those of the"
+    what += " reference"
     detail = "It was right in other checks, and is wrong while it is timed: it left work out, or gave an old answer."
     return _finding(Reason.WRONG, what, detail)
 
 
 def _truth(bench: Bench, call: Call, kept: Kept) -> Truth:
     """What a call that was kept should have given."""
-    plain = ask(bench.task, call)
+    plain = ask(bench.task, call, bench.settings.device)
     values = iter(kept.given)
     arguments = tuple(
         replace(each, values=next(values)) if isinstance(each, Placed) else each for each in plain.arguments
@@ -155,7 +155,9 @@ def _truth(bench: Bench, call: Call, kept: Kept) -> Truth:
     return answer(bench.task, call, question, rule_of(bench.task, bench.settings))
 
 
-def _told(bench: Bench, arms: Arms, paired: Paired, warm: float, floor: float, keeper: Timekeeper) -> Timing | Finding:
+def _told(
+    bench: Bench, arms: AnyArms, paired: Paired, warm: float | None, floor: float, keeper: Timekeeper
+) -> Timing | Finding:
     blocks = paired.blocks
     if paired.proven > HIDDEN:
         claimed = statistics.median(each.candidate.mean for each in blocks)
@@ -164,7 +166,7 @@ def _told(bench: Bench, arms: Arms, paired: Paired, warm: float, floor: float, k
     ends = None if paired.interval is None else paired.interval.speedup
     return Timing(
         baseline="reference",
-        clock="perf_counter_ns",
+        clock=arms.clock,
         speed=paired.speed,
         speedup=None if ends is None else ends[1],
         low=None if ends is None else ends[0],
@@ -185,5 +187,6 @@ def _told(bench: Bench, arms: Arms, paired: Paired, warm: float, floor: float, k
         floor=floor,
         unseen=paired.unseen,
         spent=paired.seconds,
+        issuing={str(name): each for name, each in arms.issuing.items()},
         samples=tuple((each.baseline.least, each.candidate.least) for each in blocks[:MOST_SAMPLES]),
     )

@@ -24,12 +24,13 @@ from ..timing import stats
 from ..timing.arms import ArmFailed, Arms, calls_of_a_turn
 from ..timing.cpu import Flush, chosen_cpus, out_of_the_way
 from ..timing.fresh import SETS, Fresh
+from ..timing.gpu import GpuArms
 from ..timing.lock import DeviceLock
 from ..timing.paired import Name, Paired, measure
 from . import gradients
 
+AnyArms = Arms | GpuArms
 FIRST_CALLS = 4  # of a turn, by which the number of calls in later ones is found
-CHILDREN = 3  # of each arm
 
 
 @dataclass(slots=True)
@@ -39,6 +40,7 @@ class Timekeeper:
     sandbox: Sandbox
     threads: int = 1  # of every arm: one unless asked, as threads that wait for each other are slower by chance
     device: str = CPU
+    children: int = 3  # of each arm: by luck one of them is a few per cent faster than another all its life
     _flush: Flush | None = None
     _floor: float | None = None
     _references: tuple[str, tuple[Child, ...]] | None = None
@@ -71,13 +73,10 @@ class Timekeeper:
         self._references = None
 
     def several(self, program: Program, limits: Limits, seconds: float) -> tuple[Child, ...] | Failure:
-        """Children of one program that are to be timed, each loaded within so many seconds; the caller closes them.
-
-        By luck one of them is a few per cent faster than another all its life.
-        """
+        """Children of one program that are to be timed, each loaded within so many seconds; the caller closes them."""
         pinned = replace(limits, threads=self.threads, cpus=self.cpus)
         made: list[Child] = []
-        for _ in range(CHILDREN):
+        for _ in range(self.children):
             child = self.sandbox.start(program, pinned, time.monotonic() + seconds)
             if isinstance(child, Failure):
                 for each in made:
@@ -99,7 +98,7 @@ class Timekeeper:
 
     def _references_of(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
         file = Path(inspect.getsourcefile(task.function) or "")
-        program = Program("reference", file, (task.function.__name__,))
+        program = Program("reference", file, (task.function.__name__,), device=self.device)
         return self.several(program, Limits(), settings.build_timeout)
 
     def floor(self, task: Task, call: Call, settings: Settings) -> float:
@@ -119,8 +118,9 @@ class Timekeeper:
                     each.close()
         return self._floor
 
-    def compared(self, arms: Arms, budget: float) -> Paired:
+    def compared(self, arms: AnyArms, budget: float) -> Paired:
         """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
+        assert isinstance(arms, Arms)
         with out_of_the_way(self.cpus):
             arms.warm_up()
             return measure(arms.take, self.precision, budget=budget, chance=arms.chance)
@@ -128,7 +128,7 @@ class Timekeeper:
     @contextmanager
     def staged(
         self, task: Task, call: Call, settings: Settings, baseline: Sequence[Child], candidate: Sequence[Child]
-    ) -> Iterator[Arms]:
+    ) -> Iterator[AnyArms]:
         """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
         question = ask(task, call)
         sets = [question, *(ask(task, replace(call, seed=derive(call.seed, "set", each))) for each in range(1, SETS))]
@@ -136,7 +136,7 @@ class Timekeeper:
         fresh = Fresh(
             task, [each.arguments for each in sets], lambda seed: draw(task, replace(call, seed=seed)), starts
         )
-        calls, outputs = _calls(task, question, candidate[0])
+        calls, outputs = calls_of(task, question, candidate[0])
         performers: dict[Name, Sequence[Performer]] = {
             "baseline": tuple(map(Performer, baseline)), "candidate": tuple(map(Performer, candidate)),
         }  # fmt: skip
@@ -154,10 +154,12 @@ class Timekeeper:
                 else:
                     count = calls_of_a_turn(arms.slowest(), sum(each.size for each in stage.buffers) // FIRST_CALLS)
             finally:
+                for each in (*performers["baseline"], *performers["candidate"]):
+                    each.leave()
                 stage.close()
 
 
-def _calls(task: Task, question: Question, candidate: Child) -> tuple[Calls, tuple[OutputSpec, ...]]:
+def calls_of(task: Task, question: Question, candidate: Child) -> tuple[Calls, tuple[OutputSpec, ...]]:
     """What is called, and what of it is looked at."""
     plain, backward = question.eager, question.backward
     arguments = tuple(

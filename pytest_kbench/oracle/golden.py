@@ -41,8 +41,8 @@ class Golden:
     `terms` is how many terms the longest sum behind each output may have, 1 where the reference sums nothing; `summed`
     how many the longest sum that was seen has; `kinks` whether an operator chose, a ReLU say. `contested` is how far
     gradients move where the choice of a maximum, or the sign of what a ReLU got, is up to rounding; `None` where
-    nothing is. Outputs are what the function returns, then the arguments that it writes in place, or the gradients that
-    were asked for.
+    nothing is. `weights` are what softmaxes gave whose gradients were asked for. Outputs are what the function returns,
+    then the arguments that it writes in place, or the gradients that were asked for.
     """
 
     golden: tuple[torch.Tensor, ...]
@@ -52,6 +52,7 @@ class Golden:
     summed: int
     kinks: bool
     contested: tuple[torch.Tensor, ...] | None = None
+    weights: tuple[torch.Tensor, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ def golden(
     truth = task.golden or task.function
     chance = random.Random(derive(seed, "shake"))
     exact = _exactly(task, arguments, backward, double := Double())
-    shaking = Shaking(getattr(torch, dtype), chance, arrived=double.arrived)
+    shaking = Shaking(getattr(torch, dtype), chance, arrived=double.arrived, weights=double.weights)
     moves = functools.partial(_shaken, chance=chance)
     forms: list[AbstractContextManager[object]] = [nullcontext()] * SHAKES
     if backward is not None:
@@ -131,7 +132,7 @@ def golden(
     terms = tuple(max(_terms(arguments, each), shaking.terms) if shaking.sums else 1 for each in exact)
     lying = _eager_as_they_lie(task, arguments, eager.outputs, exact, backward)
     moving = _contested(task, arguments, backward, exact, dtype, chance) if shaking.kinks else None
-    return Golden(exact, lying, shaken, terms, shaking.terms, shaking.kinks, moving)
+    return Golden(exact, lying, shaken, terms, shaking.terms, shaking.kinks, moving, tuple(double.weights))
 
 
 def _exactly(task: Task, arguments: Arguments, backward: Backward | None, mode: Double) -> tuple[torch.Tensor, ...]:
@@ -171,13 +172,19 @@ def coarser(
 
 
 def rounded(
-    task: Task, arguments: Arguments, dtype: str, seed: int, backward: Backward | None, exact: Sequence[torch.Tensor]
+    task: Task,
+    arguments: Arguments,
+    dtype: str,
+    seed: int,
+    backward: Backward | None,
+    exact: Sequence[torch.Tensor],
+    weights: Sequence[torch.Tensor] = (),
 ) -> tuple[torch.Tensor, ...]:
     """Golden's outputs with cotangents and every rounded result moved by a unit of the working dtype.
 
     Autograd rounds every part of a gradient to the dtype of its tensor, and adds parts in it: where they cancel, what
     is left is as large as a rounding of the parts. So is what a ReLU leaves of a product and its bias. `exact` are
-    golden's outputs. Raises `ReferenceFailed`.
+    golden's outputs, `weights` those of its softmaxes. Raises `ReferenceFailed`.
     """
     chance, unit = random.Random(derive(seed, "rounded")), torch.finfo(getattr(torch, dtype)).eps
     forms: tuple[AbstractContextManager[object], ...] = (
@@ -188,7 +195,7 @@ def rounded(
     for form in forms:
         started = _started(backward, functools.partial(_nudged, unit=unit, chance=chance))
         taken = _taken(arguments, _double)
-        with Shaking(getattr(torch, dtype), chance, unit=unit), form:
+        with Shaking(getattr(torch, dtype), chance, unit=unit, weights=weights), form:
             draws.append(_run(task, task.golden or task.function, taken, started).outputs)
     return tuple(_farthest(each, made) for each, made in zip(exact, zip(*draws, strict=True), strict=True))
 

@@ -57,16 +57,18 @@ class TooLarge(Exception):
     """A case that is right, and takes more memory to judge than the device has."""
 
 
-def draw(task: Task, call: Call, device: torch.device | str = "cpu") -> Arguments:
+def draw(task: Task, call: Call, device: torch.device | str = "cpu", *, judged: bool = True) -> Arguments:
     """Every argument of this call, in the reference's order.
 
     Where the call is for one index of a dimension `only`, tensors that have the dimension are drawn as for all of
     them, and then narrowed to that index; dimensions that are arguments are 1 there.
-    Raises `CaseError` if the call does not fit the task, `TooLarge` and `InputsFailed`.
+    Raises `CaseError` if the call does not fit the task, `TooLarge` if it is to be `judged` and cannot be, and
+    `InputsFailed`.
     """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
     require_fit(task, call)
-    _require_device_memory(task, dims, torch.device(device))
+    if judged:
+        _require_device_memory(task, dims, torch.device(device))
     together = _together(task, call, dims, device)
     only = dict(call.only)
     narrowed = {name: 1 if name in only else size for name, size in dims.items()}

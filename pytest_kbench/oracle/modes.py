@@ -48,12 +48,14 @@ class Double(TorchDispatchMode):
     """Run everything in float64: whatever an operator would make in a lower floating-point dtype, it makes in float64.
 
     Without this a reference that says `x.float()` would make golden no better than eager. Afterwards `arrived` has the
-    gradients that came to the backward of a softmax, which subtracts what they come to in sum.
+    gradients that came to the backward of a softmax, which subtracts what they come to in sum, and `weights` its
+    results.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.arrived: list[Tensor] = []
+        self.weights: list[Tensor] = []
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -71,6 +73,7 @@ class Double(TorchDispatchMode):
         """One operator, asked for float64."""
         if name_of(func) == "_softmax_backward_data":
             self.arrived.append(args[0])
+            self.weights.append(args[1])
         return func(*args, **kwargs)
 
 
@@ -129,11 +132,17 @@ class Shaking(Double):
     """
 
     def __init__(
-        self, dtype: torch.dtype, chance: random.Random, unit: float | None = None, arrived: Sequence[Tensor] = ()
+        self,
+        dtype: torch.dtype,
+        chance: random.Random,
+        unit: float | None = None,
+        arrived: Sequence[Tensor] = (),
+        weights: Sequence[Tensor] = (),
     ) -> None:
         super().__init__()
-        self._arrived = tuple(arrived)
+        self._arrived, self._weights = tuple(arrived), tuple(weights)
         self._expected: Iterator[Tensor] = iter(())
+        self._weighed: Iterator[Tensor] = iter(())
         self._unit = torch.finfo(accumulator(dtype)).eps if unit is None else unit
         self._least = 2.0 * torch.finfo(accumulator(dtype)).smallest_normal
         self._normal = torch.finfo(dtype).smallest_normal if unit is not None and dtype == torch.float16 else 0.0
@@ -144,7 +153,7 @@ class Shaking(Double):
 
     def __enter__(self) -> Any:
         """Another run of the reference: the same gradients come to its operators, in the same order."""
-        self._expected = iter(self._arrived)
+        self._expected, self._weighed = iter(self._arrived), iter(self._weights)
         return super().__enter__()  # type: ignore[no-untyped-call]  # torch's
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -187,11 +196,22 @@ class Shaking(Double):
             case "_softmax_backward_data":  # p (g - sum(p g)), with g a sum itself: as uncertain as its neighbours
                 gradient, output, dimension = args[:3]
                 if gradient.numel():
-                    taken = output * gradient.abs().amax(dimension, keepdim=True)
-                    result.add_(self._by_a_unit(taken)).add_(self._by_a_draw(gradient, output, dimension))
+                    weights = self._weights_of(output)
+                    taken = weights * gradient.abs().amax(dimension, keepdim=True)
+                    result.add_(self._by_a_unit(taken)).add_(self._by_a_draw(gradient, weights, dimension))
             case "native_layer_norm_backward" | "_fused_rms_norm_backward" if result[0] is not None:
                 gradient, rstd, weight = args[0], args[4 if name[0] == "n" else 3], args[5 if name[0] == "n" else 4]
                 result[0].add_(self._by_a_unit((gradient * rstd * (1.0 if weight is None else weight)).clone()))
+
+    def _weights_of(self, output: Tensor) -> Tensor:
+        """A softmax's weights, or golden's where these are larger.
+
+        Among scores so large that a unit of them decides, this run gives one element all of a row that golden, and a
+        kernel in which equal scores stay equal, divide: what the others' shares are multiplied by must show all the
+        same, where it is zero but for rounding.
+        """
+        exact = next(self._weighed, output)
+        return torch.maximum(output, exact) if exact.shape == output.shape else output
 
     def _by_a_draw(self, gradient: Tensor, output: Tensor, dimension: int) -> Tensor | float:
         """How far what a gradient comes to in sum moves, if the sum is made of another rounding of it.

@@ -49,12 +49,13 @@ class Truth:
     bounds: tuple[Bound, ...]
 
 
-def ask(task: Task, call: Call, device: str = "cpu") -> Question:
+def ask(task: Task, call: Call, device: str = "cpu", *, judged: bool = True) -> Question:
     """Draw the arguments and run the reference in the working dtype, on a device as torch names it.
 
-    Raises `CaseError` if the call does not fit the task, `InputsFailed` and `ReferenceFailed`.
+    Raises `CaseError` if the call does not fit the task, `InputsFailed`, `ReferenceFailed`, and `TooLarge` if it is to
+    be `judged`, and that takes more memory than the device has.
     """
-    arguments = draw(task, call, device)
+    arguments = draw(task, call, device, judged=judged)
     plain = eager(task, arguments)
     if not call.grad:
         return Question(arguments, plain)
@@ -74,7 +75,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     if mode is not None:
         coarse = coarser(task, question.arguments, mode, backward)
     elif call.dtype in HALF and (found.kinks or backward is not None or any(map(_flat, found.golden))):
-        coarse = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden)
+        coarse = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden, found.weights)
         if not found.kinks:
             count = question.eager.returned
             alike = (each if _flat(exact) else None for each, exact in zip(coarse, found.golden, strict=True))
@@ -102,6 +103,18 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
         for golden, eager, shaken, terms, rough, moved, start in made
     )
     return Truth(found.golden, bounds)
+
+
+def bounds_of(task: Task, call: Call, device: str, settings: Settings) -> tuple[float, ...]:
+    """Per output the widest bound of an element in one call. Raises what `ask` and `answer` raise."""
+    truth = answer(task, call, ask(task, call, device), rule_of(task, settings))
+    return tuple(widest(each) for each in truth.bounds)
+
+
+def widest(bound: Bound) -> float:
+    """The widest finite bound of an element."""
+    finite = bound.elementwise[bound.elementwise.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0
 
 
 def _starts(question: Question, golden: Sequence[torch.Tensor]) -> tuple[float | None, ...]:

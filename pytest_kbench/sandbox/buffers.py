@@ -35,6 +35,7 @@ _PAGE: Final = mmap.PAGESIZE
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _PATTERN: Final = os.urandom(DEVICE_HEAD + TAIL + 2 * _PAGE)
 _NOISE_SIZE: Final = 1 << 20
+HUGE: Final = 0x7B  # a byte of which any float is finite, and huge
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _compare = _libc.memcmp
@@ -112,6 +113,25 @@ def poison(target: torch.Tensor, dtype: torch.dtype) -> None:
             target[begin : begin + size] = _noise_on(target.device, bits)[start : start + size]
         else:
             ctypes.memmove(address + begin, _noise(bits).ctypes.data + start, size)
+
+
+def mislead(target: torch.Tensor, dtype: torch.dtype) -> None:
+    """Fill flat bytes (`uint8`) that no kernel should use with elements of `dtype` that show if one does.
+
+    Floating and complex: huge numbers of either sign. They are finite, because a kernel may read what it multiplies by
+    zero: oneDNN's for AMX do so beside rows of bfloat16, and a NaN would make torch's own products wrong. Others as for
+    `poison`.
+    """
+    if not (dtype.is_floating_point or dtype.is_complex):
+        poison(target, dtype)
+        return
+    size = dtype.itemsize // (2 if dtype.is_complex else 1)
+    target.fill_(HUGE)
+    tops = target[size - 1 :: size]
+    start = int.from_bytes(os.urandom(2)) % 4093
+    for begin in range(0, tops.numel(), _NOISE_SIZE - 4096):
+        part = tops[begin : begin + _NOISE_SIZE - 4096]
+        part |= _noise_on(target.device, 0x80)[start : start + part.numel()]
 
 
 def tensor_over(
@@ -292,14 +312,19 @@ class OpenedBuffer:
 
     def __init__(self, handle: bytes, size: int, device: int) -> None:
         address = driver.opened(handle, device)
-        self._bytes = device_bytes(address, size, device, lambda: driver.closed(address, device))
+        self._bytes = device_bytes(address, size, device, lambda: driver.closed(handle, device))
+
+    @property
+    def address(self) -> int:
+        """Of the first data byte."""
+        return self._bytes.data_ptr() + DEVICE_HEAD
 
     def storage(self, used: int, begin: int = 0) -> torch.UntypedStorage:
         """A storage of exactly `used` bytes, over the data from the byte `begin` on."""
+        whole = self._bytes
         if used == 0:
-            return torch.UntypedStorage(0, device=self._bytes.device)
-        whole, address = self._bytes, self._bytes.data_ptr() + DEVICE_HEAD + begin
-        part = device_bytes(address, used, whole.device.index, whole.data_ptr)  # keeps the whole alive
+            return torch.UntypedStorage(0, device=whole.device)
+        part = device_bytes(self.address + begin, used, whole.device.index, whole.data_ptr)  # keeps the whole alive
         return part.untyped_storage()
 
     def fence(self, begin: int, end: int) -> None:

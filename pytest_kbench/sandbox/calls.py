@@ -16,7 +16,7 @@ import torch
 
 from ..record import Reason
 from . import sanitizer, wire
-from .buffers import SharedBuffer, poison, same_bytes, shared_buffer, tensor_over
+from .buffers import SharedBuffer, mislead, poison, same_bytes, shared_buffer, tensor_over
 from .connection import Connection, Overtime
 from .kept import Kept
 from .limits import LayerReport
@@ -116,7 +116,7 @@ class Child:
         self._called: dict[int, tuple[Sequence[TensorArgument | ValueArgument], list[_Placed]]] = {}
         self._spare: list[SharedBuffer] = []
         self._new: list[SharedBuffer] = []
-        self._drop: list[int] = []
+        self._drop: list[SharedBuffer] = []  # that the child may still have mapped
 
     def __enter__(self) -> Child:
         return self
@@ -247,10 +247,10 @@ class Child:
         settle(self.device)
         revealed = time.monotonic()
         allowed = Overtime(overtime, self.program.compiles)
+        body = {**body, "drop": [each.number for each in self._drop]}
+        deadline = revealed + seconds
         try:
-            reply = self.connection.request(
-                operation, {**body, "drop": self._drop}, revealed + seconds, wire.Called, self._new, allowed
-            )
+            reply = self.connection.request(operation, body, deadline, wire.Called, self._new, allowed)
         except wire.WireError as error:
             raise ValueError(f"the arguments cannot be sent: {error}") from error
         for buffer in self._new:
@@ -334,7 +334,7 @@ class Child:
             self._new.remove(buffer)
             buffer.close()
         else:
-            self._drop.append(buffer.number)
+            self._drop.append(buffer)
 
     def _counted(self, buffer: SharedBuffer) -> int:
         """Bytes of the machine's memory that the kernel counts as the child's too."""
@@ -359,7 +359,7 @@ class Child:
             image = known.image if known is not None and known.layout == layout else None
             if image is None:
                 image = torch.empty(argument.storage, dtype=values.dtype, device=values.device)
-                poison(image.view(torch.uint8), values.dtype)
+                mislead(image.view(torch.uint8), values.dtype)
             if values.numel():
                 _write_through(_over(image, argument), values)
             sent = image

@@ -29,8 +29,9 @@ import torch
 import tvm_ffi
 
 from . import wire
-from .buffers import MappedBuffer, OpenedBuffer, tensor_over
+from .buffers import HUGE, MappedBuffer, OpenedBuffer, tensor_over
 from .claims import LONGEST_COMPILER_OUTPUT, NoEntryPoint, bounded, claim, copied, describe, failed, listed, middle_cut
+from .gpu_timed import Arena, Stage
 from .gradients import Forward, differentiated, with_leaves
 from .limits import LayerReport
 from .reference import import_reference
@@ -53,9 +54,9 @@ Message = dict[str, Any]
 
 
 def poison_free_memory() -> None:
-    """Make malloc hand out 0xFF bytes (NaN as any float), also for blocks that were never used (glibc's mallopt).
+    """Make malloc hand out huge floats, also for blocks that were never used (glibc's mallopt), in every dtype.
 
-    The perturb value is xor-ed with 0xFF and cut to a byte: 0x100 is not zero, so it is on, and gives 0xFF. The other
+    Not NaN: torch's own kernels multiply what they never wrote by zero. glibc xors the value with 0xFF. The other
     thresholds keep freed blocks in the heap, where they come back as they would from a real allocator.
     """
     libc = ctypes.CDLL(None)
@@ -63,7 +64,7 @@ def poison_free_memory() -> None:
         libc.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
         libc.mallopt(_M_TRIM_THRESHOLD, 256 << 20)
         libc.mallopt(_M_TOP_PAD, 1 << 20)
-        libc.mallopt(_M_PERTURB, 0x100)
+        libc.mallopt(_M_PERTURB, HUGE ^ 0xFF)
 
 
 def prepare(threads: int | None) -> None:
@@ -93,8 +94,8 @@ def prepare_device(device: torch.device) -> None:
 
 
 def poison_free_device_memory(device: torch.device) -> None:
-    """Leave NaN in what torch's allocator hands out next, of small blocks and of large ones."""
-    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(0xFF) for size in _FREED]
+    """Leave huge floats in what torch's allocator hands out next, of small blocks and of large ones."""
+    blocks = [torch.empty(size, dtype=torch.uint8, device=device).fill_(HUGE) for size in _FREED]
     del blocks
 
 
@@ -142,6 +143,7 @@ class LoadedCandidate:
         self._tensors: dict[str, tuple[object, torch.Tensor, Message]] = {}
         self._held: dict[int, Forward] = {}
         self._rehearsed: list[Rehearsed] = []
+        self._stage: Stage | None = None  # on a GPU
 
     def reply(self, seq: int, body: Mapping[str, object]) -> None:
         """Send one reply; output that was printed before is flushed first. Without a channel there is no going on."""
@@ -173,6 +175,7 @@ class LoadedCandidate:
             "reread": self.reread,
             "build": self.build,
             "rehearse": self.rehearse,
+            "stage": self.stage,
             "turn": self.turn,
         }[request["op"]]
         try:
@@ -283,6 +286,7 @@ class LoadedCandidate:
     def rehearse(self, request: Message) -> Mapping[str, object]:
         """Get calls ready that turns will make; their values come later."""
         quiet_allocator()
+        self._leave_stage()
         self._forget(request["drop"], [])
         self._rehearsed = [
             Rehearsed(
@@ -298,6 +302,9 @@ class LoadedCandidate:
 
     def turn(self, request: Message) -> Mapping[str, object]:
         """Make the rehearsed calls, or what of them is asked for, and say what the clock here shows."""
+        if self._stage is not None:
+            taken, places = self._stage.turn(request["part"], request["count"])
+            return {"is": "timed", "nanoseconds": taken, "places": places}
         assert self._function is not None, "load comes first"
         calls, fills = self._rehearsed[: request["count"]], self._destination_passing
         match request["part"]:
@@ -309,6 +316,41 @@ class LoadedCandidate:
             case _:
                 taken, places = backwards(self._backward, calls, fills=fills)
         return {"is": "timed", "nanoseconds": taken, "places": places}
+
+    def stage(self, request: Message) -> Mapping[str, object]:
+        """Get calls on a GPU ready, which are alike: of each tensor only the first is described, and the step from one
+        call to the next.
+        """
+        assert self._function is not None, "load comes first"
+        self._leave_stage()
+        self._forget(request["drop"], [])
+        calls = [
+            Rehearsed(
+                [self._argument(f"t{number}.a{index}", moved(value, number)) for index, value in arguments],
+                [self._tensor(f"t{number}.o{index}", moved(value, number)) for index, value in outputs],
+                {index: self._tensor(f"t{number}.c{index}", moved(value, number)) for index, value in starts},
+                self._targets(f"t{number}.g", [each and moved(each, number) for each in request["gradients"]]),
+                request["leaves"],
+            )
+            for arguments, outputs, starts in [
+                (list(enumerate(request["arguments"])), list(enumerate(request["outputs"])), request["cotangents"])
+            ]
+            for number in range(request["count"])
+        ]
+        arena = self._buffers[request["arena"]]
+        assert isinstance(arena, OpenedBuffer)
+        self._stage = Stage(
+            calls, request["short"], self._function, self._backward, Arena(arena, request["room"], self._device),
+            fills=self._destination_passing, backward=request["part"] == "backward",
+        )  # fmt: skip
+        places = self._stage.rehearse(capture=request["capture"])
+        issuing = round(self._stage.issuing * 1e9)
+        return {"is": "staged", "captured": places is not None, "issuing": issuing, "places": places or []}
+
+    def _leave_stage(self) -> None:
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
 
     def _targets(self, slot: str, layouts: Sequence[Message | None]) -> list[torch.Tensor | None]:
         return [None if each is None else self._tensor(f"{slot}{index}", each) for index, each in enumerate(layouts)]
@@ -357,6 +399,11 @@ class LoadedCandidate:
         tensor = tensor_over(buffer.storage(layout["used"], begin), dtype, shape, strides, offset)
         self._tensors[slot] = (torch.Tensor.data_ptr(tensor), tensor, layout)
         return tensor
+
+
+def moved(value: Message, number: int) -> Message:
+    """The description of an argument of the call of this number, by that of the first call's."""
+    return value if value["type"] != "tensor" else {**value, "begin": value["begin"] + number * value["step"]}
 
 
 def _edges(shape: Sequence[int], strides: Sequence[int], offset: int) -> tuple[int, int]:

@@ -74,7 +74,7 @@ class Overtime:
 NO_OVERTIME: Final = Overtime()
 
 
-R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Timed, wire.Built)
+R = TypeVar("R", wire.Ready, wire.Loaded, wire.Called, wire.Copied, wire.Timed, wire.Staged, wire.Built)
 
 
 class Connection:
@@ -425,12 +425,17 @@ class Connection:
         with self._held():
             return self._fail(Reason.PROTOCOL, f"{BROKE}{what}")
 
+    def failed(self, reason: Reason, what: str) -> Failure:
+        """It did what only the caller can tell: kill it."""
+        with self._held():
+            return self._fail(reason, what)
+
     def _claimed(self, reply: wire.Failed) -> Failure:
         """A failure that the child itself reports. It stays alive, unless it wants to end, or lost its GPU."""
         failure = Failure(
             Reason(reply.reason),
             one_line(reply.message),
-            printable((reply.detail or self._output.text())[:LONGEST_DETAIL]),
+            printable(_joined(reply.detail, self._output.text())[:LONGEST_DETAIL]),
         )
         if failure.reason in (Reason.EXITED, Reason.CRASHED):
             self._kill()
@@ -524,6 +529,11 @@ class Connection:
         for kill in (os.kill, os.killpg):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(self.pid, signal.SIGKILL)
+
+
+def _joined(detail: str, printed: str) -> str:
+    """What a failure tells of itself, and what was printed before it: a compiler's complaint, say."""
+    return "\n".join([each for each in (detail, f"it printed:\n{printed}" if detail and printed else printed) if each])
 
 
 def _late(allowed: float, over: float) -> str:

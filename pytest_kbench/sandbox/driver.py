@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -37,6 +38,13 @@ def _library() -> ctypes.CDLL:
 def start() -> None:
     """Initialise the driver, with no context yet: a locked-down process can do all that comes after, but not this."""
     _check(_library().cuInit(0), "cuInit")
+
+
+def folders() -> tuple[str, ...]:
+    """Where the driver's libraries lie that this process has loaded: compilers of kernels link with them."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+        found = [line.split(maxsplit=5)[-1].strip() for line in lines if "/libcuda." in line]
+    return tuple(dict.fromkeys(os.path.dirname(path) for path in found))
 
 
 @functools.cache
@@ -83,18 +91,30 @@ def export(address: int, device: int) -> bytes:
     return ctypes.string_at(ctypes.byref(handle), HANDLE)
 
 
+_open: dict[bytes, tuple[int, int]] = {}  # by handle: address, and how often it is in use
+
+
 def opened(handle: bytes, device: int) -> int:
-    """The address, here, of an allocation of another process."""
+    """The address, here, of an allocation of another process. The driver opens none twice."""
+    known, uses = _open.get(handle, (0, 0))
+    if uses:
+        _open[handle] = known, uses + 1
+        return known
     given, address = _Handle(), ctypes.c_uint64()
     ctypes.memmove(ctypes.byref(given), handle, HANDLE)
     with _current(device) as library:
         code = library.cuIpcOpenMemHandle_v2(ctypes.byref(address), given, ctypes.c_uint(_LAZY_PEER_ACCESS))
         _check(code, "cuIpcOpenMemHandle")
+    _open[handle] = address.value, 1
     return address.value
 
 
-def closed(address: int, device: int) -> None:
-    """Forget an allocation of another process."""
+def closed(handle: bytes, device: int) -> None:
+    """Have no more use for an allocation of another process; with the last use it is closed."""
+    address, uses = _open.pop(handle)
+    if uses > 1:
+        _open[handle] = address, uses - 1
+        return
     with _current(device) as library:
         library.cuIpcCloseMemHandle(ctypes.c_uint64(address))
 

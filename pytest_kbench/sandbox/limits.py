@@ -242,8 +242,11 @@ def _allow_paths(policy: Policy, system: Sequence[str], scratch: str) -> Landloc
         rules.allow(path, READ)
     for path in DEVICES:
         rules.allow(path, DEVICE)
-    for path in gpu_files() if policy.gpu else ():
-        rules.allow(path, GPU)
+    if policy.gpu:
+        for path in gpu_files():
+            rules.allow(path, GPU)
+        for path in driver.folders():
+            rules.allow(path, READ)
     rules.allow(f"/proc/{os.getpid()}", READ_NO_EXECUTE)
     for path in (scratch, *policy.writable):
         rules.allow(path, SCRATCH)

@@ -22,6 +22,10 @@ class SandboxError(Exception):
     """No child can be made here; the message says why."""
 
 
+class NoDeviceMemory(SandboxError):
+    """A GPU has no memory left to share with a child."""
+
+
 class SandboxRefused(SandboxError):
     """`strict` was asked for, and `layers` (name to reason) are not to be had on this machine."""
 

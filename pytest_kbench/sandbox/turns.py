@@ -18,7 +18,7 @@ import math
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -28,7 +28,7 @@ import torch
 from . import wire
 from .buffers import HostBuffer, SharedBuffer, poison
 from .calls import Child, contiguous_strides, describe_tensor, describe_value
-from .connection import NO_OVERTIME, Overtime
+from .connection import NO_OVERTIME, Connection, Overtime
 from .memory import tree_of
 from .outcome import Failure, OutputSpec, SandboxError, ValueArgument
 
@@ -75,12 +75,13 @@ class Turn:
     """One turn, in seconds: what the child `claimed` of each call, and what is known of all of them together.
 
     `wall` is the grader's clock, from letting the child go until it stood still. `cpu` is processor time of all of the
-    child's processes by the kernel's count, `delayed` how long it was ready to run and did not because of others.
+    child's processes by the kernel's count, `None` where a GPU does the work; `delayed` is how long it was ready to run
+    and did not because of others.
     """
 
     claimed: tuple[float, ...]
     wall: float
-    cpu: float
+    cpu: float | None
     delayed: float
 
 
@@ -194,16 +195,20 @@ class Performer:
     def rehearse(self, stage: Stage, seconds: float) -> Failure | None:
         """Get ready for the turns of this stage, and stand still."""
         connection = self.child.connection
-        known = stage is self._stage
-        dropped = [] if self._stage is None or known else [each.number for each in self._stage.buffers]
-        shared = [] if known else stage.buffers
+        shared = [] if stage is self._stage else stage.buffers
         connection.shared_bytes = sum(each.size for each in stage.buffers)
-        body = {"calls": stage.described(), "drop": dropped}
+        body = {"calls": stage.described(), "drop": []}
         reply = connection.request("rehearse", body, time.monotonic() + seconds, wire.Timed, shared)
         if isinstance(reply, Failure):
             return reply
         self._stage = stage
         return connection.stand_still(STOPPING)
+
+    def leave(self) -> None:
+        """Forget the stage: its memory is nobody's when the last child has left it."""
+        if self._stage is not None:
+            leave(self.child.connection, self._stage.buffers)
+            self._stage = None
 
     def turn(
         self,
@@ -273,6 +278,13 @@ class Performer:
             return os.pread(memory, size, places[output] + begin)
         except (OSError, OverflowError, ValueError):
             return b""
+
+
+def leave(connection: Connection, buffers: Sequence[SharedBuffer]) -> None:
+    """Let a child forget its calls and the memory they were made in. One that does not is killed."""
+    body = {"calls": [], "drop": [each.number for each in buffers]}
+    if connection.alive:
+        connection.request("rehearse", body, time.monotonic() + STOPPING, wire.Timed)
 
 
 def processor_time(pid: int) -> float:

@@ -21,6 +21,7 @@ MAX_MESSAGE = 1 << 20  # bytes of one frame's payload
 MAX_DEPTH = 16  # nested arrays and objects
 MAX_DIGITS = 18  # of one integer: what fits into 64 bits, with room to spare
 MAX_RANK = 64  # dimensions of a claimed tensor, torch's own limit
+MAX_CALLS = 2048  # of a turn
 MAX_ELEMENTS = (1 << 63) - 1  # of a claimed tensor, torch's own limit
 HEADER = struct.Struct(">I")
 
@@ -224,6 +225,18 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
+class Staged:
+    """Calls on a GPU are ready to be made in turns: whether as a graph, and nanoseconds that issuing one takes.
+
+    Of a graph `places` are per call where in its memory outputs will lie.
+    """
+
+    captured: bool
+    issuing: int
+    places: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Built:
     """The compiler left a library at this path."""
 
@@ -239,7 +252,7 @@ class Failed:
     detail: str
 
 
-Reply = Ready | Loaded | Called | Copied | Timed | Built | Failed
+Reply = Ready | Loaded | Called | Copied | Timed | Staged | Built | Failed
 
 # The reasons for a failure that a child may give, by the operation that failed.
 CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
@@ -248,6 +261,7 @@ CLAIMED_REASONS: Mapping[str, tuple[str, ...]] = {
     "backward": ("raised", "exited", "memory", "crashed"),
     "reread": ("raised", "exited", "memory", "crashed"),
     "rehearse": ("raised", "exited", "memory", "crashed"),
+    "stage": ("raised", "exited", "memory", "crashed"),
     "turn": ("raised", "exited", "memory", "crashed"),
     "build": ("compile",),
 }
@@ -291,6 +305,12 @@ class _Fields:
     def items(self, key: str, most: int) -> list[Any]:
         value = self._value[key]
         if not isinstance(value, list) or len(value) > most:
+            self._wrong(key)
+        return value
+
+    def integer(self, key: str) -> int:
+        value = self._value[key]
+        if type(value) is not int or value < 0:
             self._wrong(key)
         return value
 
@@ -387,7 +407,10 @@ def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
             return Copied(_Fields(body, ("fits",)).flags("fits", 1000))
         case "timed":
             fields = _Fields(body, ("nanoseconds", "places"))
-            return Timed(fields.integers("nanoseconds", 1000), fields.rows("places", 1000, 1000))
+            return Timed(fields.integers("nanoseconds", MAX_CALLS), fields.rows("places", MAX_CALLS, 1000))
+        case "staged":
+            fields = _Fields(body, ("captured", "issuing", "places"))
+            return Staged(fields.flag("captured"), fields.integer("issuing"), fields.rows("places", MAX_CALLS, 1000))
         case "built":
             return Built(_Fields(body, ("path",)).text("path", 5000))
         case "failed":

@@ -7,17 +7,19 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
 from ..oracle.bits import same_bits
 from ..record import Reason
+from ..sandbox.buffers import SharedBuffer
 from ..sandbox.host import Failure, OutputSpec
 from ..sandbox.turns import Part, Performer, Spec, Stage, Turn
 from .cpu import BUSY, Flush, stolen
 from .fresh import Draw, Fresh
 from .paired import Block, Name, Sample
-from .witness import Lot, Places, Seen, places
+from .witness import Lot, Places, Seen, Wrong, first_wrong, places
 
 TURN = 4e-3  # seconds of calls in a turn, at least
 QUICK, FEWEST_QUICK = 2e-3, 8  # seconds of a call, below which a turn has so many at least: the quickest is looked for
@@ -27,6 +29,7 @@ STEADY = 0.05  # by which the quickest calls of the last turns may differ after 
 WARM_UP = 0.5  # seconds
 LOOK_BACK = 3  # turns
 FIRST_TURNS = 5
+WARM_TURNS = 2
 
 
 class ArmFailed(Exception):
@@ -66,6 +69,26 @@ class Arms:
     cold: bool = True
     _calls: int = 0
     _lot: Lot | None = None
+
+    clock = "perf_counter_ns"  # what measures, for the record
+    in_use = 0.0  # of the baseline's turns, at which something else ran on the device: children stand still
+    issuing: ClassVar[Mapping[Name, float]] = {}  # no call is issued before it is made
+
+    @property
+    def buffers(self) -> list[SharedBuffer]:
+        """Memory beside which nobody may write."""
+        return self.stage.buffers
+
+    def first_wrong(self, allowed: Sequence[float]) -> Wrong | None:
+        """The first call of the candidate that gave something else than the baseline; `allowed` is per output."""
+        return first_wrong(self.seen, allowed)
+
+    def warm(self) -> float:
+        """Seconds of the candidate's quickest call when nothing empties the caches."""
+        self.cold = False
+        self.rehearse()
+        performer = self.performers["candidate"][0]
+        return min(min(self.turn("candidate", performer, self.draws()).claimed) for _ in range(WARM_TURNS))
 
     def rehearse(self) -> None:
         """Show every child the stage. Raises `ArmFailed`."""
@@ -155,7 +178,7 @@ class Arms:
             self._pair_of_turns({name: pair[name] for name in order[start : start + 2]}, length, turns)
         every = [each for both in turns.values() for each in both]
         disturbed = stolen() > before or any(each.delayed > BUSY * each.wall for each in every)
-        return Block(_sample(turns["baseline"]), _sample(turns["candidate"]), disturbed)
+        return Block(sample_of(turns["baseline"]), sample_of(turns["candidate"]), disturbed)
 
     def _pair_of_turns(self, pair: Mapping[Name, Performer], length: int, turns: Mapping[Name, list[Turn]]) -> None:
         draws, where = self.draws(length), places([_count(each) for each in self.outputs], self.chance)
@@ -227,12 +250,17 @@ def calls_of_a_turn(slowest: float, bytes_of_call: int) -> int:
     return max(FEWEST_CALLS, min(enough, MOST_CALLS, MOST_BYTES // max(bytes_of_call, 1)))
 
 
-def _sample(turns: Sequence[Turn]) -> Sample:
+def sample_of(turns: Sequence[Turn]) -> Sample:
+    """What the turns of one arm in a block took: a long one and a short one, or two that are as long."""
     claimed = tuple(max(each, 1e-9) for turn in turns for each in turn.claimed)
     long, short = sorted(turns, key=lambda each: -len(each.claimed))
     more = len(long.claimed) - len(short.claimed)
-    steps = {"wall": (long.wall - short.wall) / more, "cpu": (long.cpu - short.cpu) / more} if more else {}
-    return Sample(claimed, sum(each.wall for each in turns), sum(each.cpu for each in turns), steps)
+    clocks = {"wall": (long.wall, short.wall)}
+    if long.cpu is not None and short.cpu is not None:
+        clocks["cpu"] = long.cpu, short.cpu
+    steps = {name: (most - least) / more for name, (most, least) in clocks.items()} if more else {}
+    whole = {name: most + least for name, (most, least) in clocks.items()}
+    return Sample(claimed, whole["wall"], whole.get("cpu"), steps)
 
 
 def _count(spec: OutputSpec | Spec) -> int:

@@ -86,18 +86,55 @@ class Fresh:
             case _:
                 return Values(pair, offsets)
 
+    def fill(self, count: int, chance: random.Random, into: Sequence[torch.Tensor]) -> None:
+        """Draw the values of so many calls, and put them where they will be found: one flat tensor per call in each.
+
+        As `draw` and `write`, but for the weights, which are the same for all of these calls.
+        """
+        own = [self.draw(chance) for _ in range(count)] if "drawn" in self._kinds else []
+        for position, (kind, rows) in enumerate(zip(self._kinds, into, strict=True)):
+            targets = list(rows[:count].unbind())
+            if kind == "drawn":
+                torch._foreach_copy_(targets, [_own(each[position]) for each in own])
+                continue
+            whole = self._mixed(kind, position, chance)
+            for place, (index, weight) in enumerate(zip(whole.sets, whole.weights, strict=True)):
+                if weight == 0.0 or not rows.shape[1]:
+                    continue
+                rolls = self._rolls(position, index, weight, count, chance)
+                if place == 0:
+                    torch._foreach_copy_(targets, rolls)
+                else:
+                    torch._foreach_add_(targets, rolls)
+
+    def _rolls(self, position: int, index: int, weight: float, count: int, chance: random.Random) -> list[torch.Tensor]:
+        """So many views of a set times a weight, each rolled by a random number of elements."""
+        flat = self._flat[index][position]
+        twice = torch.cat([flat, flat])
+        if weight != 1.0:
+            twice.mul_(weight)
+        starts = (chance.randrange(flat.numel()) for _ in range(count))
+        return [twice[start : start + flat.numel()] for start in starts]
+
     def write(self, drawn: Draw, into: Sequence[torch.Tensor]) -> None:
         """Put the values of a call where it will find them; the tensors are dense."""
         for position, (values, target) in enumerate(zip(drawn, into, strict=True)):
-            flat = target.view(-1)
-            if values.own is not None:
-                flat.copy_(values.own)
-                continue
-            for index, offset, weight, added in zip(
-                values.sets, values.offsets, values.weights, (False, True), strict=True
-            ):
-                if weight != 0.0:
-                    _roll(self._flat[index][position], offset, weight, flat, added=added)
+            self._put(position, values, target.view(-1))
+
+    def _put(self, position: int, values: Values, flat: torch.Tensor) -> None:
+        if values.own is not None:
+            flat.copy_(values.own)
+            return
+        for index, offset, weight, added in zip(
+            values.sets, values.offsets, values.weights, (False, True), strict=True
+        ):
+            if weight != 0.0:
+                _roll(self._flat[index][position], offset, weight, flat, added=added)
+
+
+def _own(values: Values) -> torch.Tensor:
+    assert values.own is not None
+    return values.own
 
 
 def _roll(source: torch.Tensor, offset: int, weight: float, target: torch.Tensor, *, added: bool) -> None:

@@ -40,8 +40,8 @@ LOOK_BACK: Final = 3  # turns
 WARM_UP: Final = 0.5  # seconds, and at most half of the budget
 # Copies of one function differ, for where they lie in memory is not drawn anew here: by up to 1.7 % on two busy CPUs;
 # on an H200 by up to 1.2 % in short kernels (with intervals that reach to 1), else by 0.4 %.
-HOST: Final = Precision(half_width=0.01, least=0.02, most=0.03)
-DEVICE: Final = Precision(half_width=0.004, least=0.01, most=0.01)
+HOST: Final = Precision(half_width=0.01, least=0.02, most=0.03, slack=0.0)
+DEVICE: Final = Precision(half_width=0.004, least=0.01, most=0.01, slack=0.0)
 UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 

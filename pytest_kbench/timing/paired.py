@@ -26,9 +26,7 @@ LEAST: Final = 8  # blocks that give an interval
 LONGEST: Final = 5  # budgets that few blocks may take, of calls that take long
 BUSY: Final = 2  # budgets, where most blocks are disturbed
 CLOCKS: Final = ("wall", "cpu")
-# Seconds by which a block's turns of two honest children may differ beside their calls, by clock: whoever uses more
-# memory finds the rest of its program out of the caches afterwards.
-SLACK: Final = {"wall": 1e-3, "cpu": 3e-4}
+SLACK_CPU: Final = 3e-4  # seconds of processor time that a block's turns of two honest children may differ by
 SLACK_OF_A_CALL: Final = 3e-6  # seconds that each call may take beside what is claimed of it
 LARGE: Final = 0.25  # of the claim: noise explains no such step
 
@@ -37,13 +35,13 @@ LARGE: Final = 0.25  # of the claim: noise explains no such step
 class Sample:
     """What an arm's turns of one block took, in seconds: each call by the arm's own word, and all of them together.
 
-    `steps` are, by clock, what one call more takes: where one turn has more calls than the other, what is the same for
-    both turns is no part of the difference, and no claim is needed for it.
+    `cpu` is `None` where a GPU does the work. `steps` are, by clock, what one call more takes: where one turn has more
+    calls than the other, what is the same for both turns is no part of the difference, and no claim is needed for it.
     """
 
     claimed: tuple[float, ...]
     wall: float
-    cpu: float
+    cpu: float | None
     steps: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -131,7 +129,15 @@ def measure(
         word = "ambiguous"
     every = [*kept, *disturbed]
     return Paired(
-        word, found, tuple(used), len(disturbed), spread, uneven, beyond, proven(every, error), clock() - begun
+        word,
+        found,
+        tuple(used),
+        len(disturbed),
+        spread,
+        uneven,
+        beyond,
+        proven(every, error, precision.slack),
+        clock() - begun,
     )
 
 
@@ -186,22 +192,29 @@ def _longer(sample: Sample, clock: str, slack: float = 0.0) -> float:
     return (sample.steps[clock] - slack) / sample.least
 
 
-def proven(blocks: Sequence[Block], error: float) -> float:
+def proven(blocks: Sequence[Block], error: float, slack: float = stats.CPU.slack) -> float:
     """The least share of its claims that the candidate has hidden, for all that these blocks say; 0.0 if none.
 
-    By what its turns took beyond all claims, more than the baseline's and more than turns of honest children differ by;
+    By what its turns took beyond all claims, more than the baseline's and by the clock more than the `slack` of honest
+    ones;
     and, if it is a large share, by what one call more takes. Where a block was disturbed an arm claims time in which it
     waited for a CPU, which must not count against the other: there only processor time is asked, against the most that
     the baseline ever had.
     """
     calm = [each for each in blocks if not each.disturbed]
-    least = [stats.interval([_beyond_the_baseline(b, clock) for b in calm], error / 2) for clock in CLOCKS]
-    most = max((_beyond(each.baseline, "cpu") for each in blocks), default=0.0)
-    shares = [
-        (_beyond(each.candidate, "cpu") - max(most, 0.0) - SLACK["cpu"]) / sum(each.candidate.claimed)
-        for each in blocks
+    counted = all(each.baseline.cpu is not None and each.candidate.cpu is not None for each in blocks)
+    slacks = {"wall": slack, "cpu": SLACK_CPU} if counted else {"wall": slack}
+    least = [
+        stats.interval([_beyond_the_baseline(b, clock, allowed) for b in calm], error / 2)
+        for clock, allowed in slacks.items()
     ]
-    least.append(stats.interval(shares, error))
+    if counted:
+        most = max((_beyond(each.baseline, "cpu") for each in blocks), default=0.0)
+        shares = [
+            (_beyond(each.candidate, "cpu") - max(most, 0.0) - SLACK_CPU) / sum(each.candidate.claimed)
+            for each in blocks
+        ]
+        least.append(stats.interval(shares, error))
     stepped = [b for b in calm if "cpu" in b.candidate.steps and "cpu" in b.baseline.steps]
     steps = [_longer(b.candidate, "cpu", SLACK_OF_A_CALL) - max(_longer(b.baseline, "cpu"), 1.0) for b in stepped]
     large = stats.interval(steps, error)
@@ -209,8 +222,8 @@ def proven(blocks: Sequence[Block], error: float) -> float:
     return max([0.0, *found, *([large.low] if large is not None and large.low > LARGE else [])])
 
 
-def _beyond_the_baseline(block: Block, clock: str) -> float:
-    beyond = _beyond(block.candidate, clock) - _beyond(block.baseline, clock) - SLACK[clock]
+def _beyond_the_baseline(block: Block, clock: str, slack: float) -> float:
+    beyond = _beyond(block.candidate, clock) - _beyond(block.baseline, clock) - slack
     return beyond / sum(block.candidate.claimed)
 
 

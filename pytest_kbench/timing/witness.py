@@ -20,7 +20,8 @@ KEPT: Final = 5  # calls that are kept whole
 MOST_KEPT: Final = 256 << 20  # bytes of these
 STRAY: Final = 0.01  # of the elements looked at in one call that may differ: roundings decide a branch now and then
 LOOSE: Final = 8.0  # times the widest bound of the calls that are kept
-COARSE: Final = {torch.float64: 1e-9, torch.float32: 2e-4}  # of the largest element seen; half types: 2 %
+COARSE: Final = {torch.float64: 1e-9, torch.float32: 2e-4}  # of the largest element seen
+COARSE_HALF: Final = 0.02
 
 Places = tuple[tuple[tuple[int, int], ...], ...]  # per output: where to begin, and how many, in elements
 
@@ -44,29 +45,54 @@ class Seen:
     candidate: torch.Tensor | None
 
 
-def differing(seen: Seen, allowed: float) -> int:
-    """How many elements the candidate has wrong, beyond any doubt: all of them where there was nothing to be read."""
-    ours, theirs = seen.baseline, seen.candidate
-    if ours is None or ours.numel() == 0:
-        return 0
-    if theirs is None or theirs.shape != ours.shape:
-        return ours.numel()
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """An output of a timed call that is not the baseline's: how many elements of all that were looked at."""
+
+    call: int
+    output: int
+    wrong: int
+    looked_at: int
+
+
+def differing(ours: torch.Tensor, theirs: torch.Tensor, allowed: float) -> torch.Tensor:
+    """Per row, how many elements the candidate has wrong, beyond any doubt."""
     if not ours.is_floating_point():
-        return int((ours != theirs).sum())
-    dtype, ours, theirs = ours.dtype, ours.double(), theirs.double()
-    finite = ours.isfinite()
-    largest = float(ours[finite].abs().max()) if bool(finite.any()) else 0.0
-    slack = max(LOOSE * allowed, COARSE.get(dtype, 0.02) * largest)
-    wrong = (ours - theirs).abs()[finite]
-    return int((~(wrong <= slack)).sum())
+        return (ours != theirs).sum(1)
+    working = torch.float64 if ours.dtype == torch.float64 or ours.device.type == "cpu" else torch.float32
+    exact, given = ours.to(working), theirs.to(working)
+    finite = exact.isfinite()
+    largest = exact.abs().where(finite, 0.0).amax(1, keepdim=True) if ours.shape[1] else exact.new_zeros(len(ours), 1)
+    slack = (COARSE.get(ours.dtype, COARSE_HALF) * largest).clamp(min=LOOSE * allowed)
+    return (~((exact - given).abs() <= slack) & finite).sum(1)
 
 
-def first_wrong(seen: Sequence[Seen], allowed: Sequence[float]) -> Seen | None:
+def alike(ours: torch.Tensor, theirs: torch.Tensor, allowed: float) -> bool:
+    """Whether no element of any row is wrong: `differing` in fewer passes over memory."""
+    if not ours.is_floating_point() or not ours.numel():
+        return torch.equal(ours, theirs)
+    largest = torch.linalg.vector_norm(ours, math.inf, 1)
+    slack = (COARSE.get(ours.dtype, COARSE_HALF) * largest.double()).clamp(min=LOOSE * allowed)
+    return bool((torch.linalg.vector_norm(ours - theirs, math.inf, 1) <= slack).all())
+
+
+def too_many(counts: torch.Tensor, size: int) -> torch.Tensor:
+    """Whether so many wrong elements in rows of this size are more than roundings explain that decide a branch."""
+    return counts > math.floor(STRAY * size)
+
+
+def first_wrong(seen: Sequence[Seen], allowed: Sequence[float]) -> Wrong | None:
     """The first output that holds something else than the baseline's, if there is one. `allowed` is per output."""
     for each in seen:
-        wrong = differing(each, allowed[each.output])
-        if each.baseline is not None and wrong > math.floor(STRAY * each.baseline.numel()):
-            return each
+        ours, theirs = each.baseline, each.candidate
+        if ours is None or ours.numel() == 0:
+            continue
+        size = ours.numel()
+        if theirs is None or theirs.shape != ours.shape:
+            return Wrong(each.call, each.output, size, size)
+        counts = differing(ours.view(1, -1), theirs.view(1, -1), allowed[each.output])
+        if bool(too_many(counts, size)):
+            return Wrong(each.call, each.output, int(counts), size)
     return None
 
 

@@ -156,6 +156,23 @@ def test_a_row_sum_from_elsewhere_differs_by_what_the_gradient_lost():
     assert float(beside.abs().max()) > 0.4
 
 
+def test_what_a_row_sum_loses_shows_where_a_draw_left_no_weight():
+    """Equal scores, of which a unit decides: golden gives each its share, a draw one of them all."""
+    gradient = torch.ops.aten._softmax_backward_data
+    even, one = torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64).unsqueeze(1).unbind()
+    arrived = torch.full((1, 2), 1e4, dtype=torch.float64)
+    with Double() as double:
+        assert not gradient(arrived, even, -1, torch.float64).any()
+    for dtype in (torch.float32, torch.bfloat16):
+        unit = torch.finfo(dtype).eps
+        with Shaking(dtype, random.Random(0), unit=unit):
+            alone = gradient(arrived, one, -1, torch.float64)
+        with Shaking(dtype, random.Random(0), unit=unit, weights=double.weights):
+            beside = gradient(arrived, one, -1, torch.float64)
+        assert float(alone[0, 1]) == 0.0
+        assert unit / 4 < abs(float(beside[0, 1])) / 1e4 < unit
+
+
 def test_a_finite_answer_may_stand_for_an_infinite_one_that_is_within_the_bound():
     golden = torch.tensor([3.4e38, 1e39], dtype=torch.float64)
     eager = golden.to(torch.bfloat16)

@@ -81,11 +81,21 @@ def test_a_storage_that_is_too_small_is_the_graders_own_mistake(behave: Behaving
         behave("add_one", x=TensorArgument("x", X, (4,), 0, 12))
 
 
-def test_the_rest_of_a_storage_is_poisoned(behave: Behaving) -> None:
+def test_the_rest_of_a_storage_is_huge_and_finite_for_who_multiplies_it_by_zero(behave: Behaving) -> None:
     sent = TensorArgument("x", X, (10, 2), 5, 40)
     counted = behave("sum_of_gap", x=sent, like=torch.zeros(1, dtype=torch.int64)).outputs[0]
     assert counted is not None
     assert counted.item() == 40 - 12
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64])
+def test_what_nobody_should_use_is_finite_huge_and_of_either_sign(dtype: torch.dtype) -> None:
+    memory = torch.zeros(1000, dtype=dtype)
+    buffers.mislead(memory.view(torch.uint8), dtype)
+    parts = torch.view_as_real(memory) if dtype.is_complex else memory
+    assert bool(parts.isfinite().all())
+    assert bool((parts.double().abs() > 60_000).all())
+    assert bool((parts > 0).any()) and bool((parts < 0).any())
 
 
 def test_plain_values_keep_their_types(behave: Behaving) -> None:
@@ -193,7 +203,7 @@ def test_a_bent_input_is_straight_again(behave: Behaving) -> None:
     assert torch.equal(behave("add_one").outputs[0], X + 1)  # type: ignore[arg-type]
 
 
-def test_free_memory_is_poisoned(behave: Behaving) -> None:
+def test_free_memory_is_full_of_huge_numbers(behave: Behaving) -> None:
     shares = behave("fresh_memory", like=torch.zeros(6)).outputs[0]
     assert shares is not None
     assert shares.min() > 0.99, shares
@@ -294,10 +304,10 @@ def test_an_output_that_requires_grad_is_read(behave: Behaving) -> None:
     assert torch.equal(behave("return_requiring_grad").outputs[0], X + 1)  # type: ignore[arg-type]
 
 
-def test_uninitialised_output_is_nan(behave: Behaving) -> None:
+def test_an_output_that_nobody_wrote_is_huge(behave: Behaving) -> None:
     output = behave("return_empty", x=argument(torch.zeros(64, 64)), like=torch.zeros(64, 64)).outputs[0]
     assert output is not None
-    assert output.isnan().any()
+    assert bool((output > 1e30).any())
 
 
 def test_seconds_are_told(behave: Behaving) -> None:

@@ -116,3 +116,19 @@ def test_an_empty_tensor_is_written_too():
     given = [draw(task, Call((("n", 0),), "float32"))]
     fresh = fresh_of(task, given)
     fresh.write(fresh.draw(random.Random(0)), [torch.empty(0)])
+
+
+def test_many_calls_at_once_get_values_like_those_of_one_call():
+    given = sets()
+    fresh, chance = fresh_of(TASK, given), random.Random(0)
+    into = [torch.zeros(6, each.numel(), dtype=each.dtype) for each in blank(given[0])]
+    fresh.fill(5, chance, into)
+    x, labels, mask, weight, positive = (each[:5] for each in into)
+    assert all(not bool(each[5].any()) for each in into)  # nobody asked for a sixth
+    assert len({tuple(row.tolist()) for row in x}) == len({tuple(row.tolist()) for row in labels}) == 5
+    assert float((x[0] == x[1]).double().mean()) < 0.01
+    assert 0 <= int(labels.min()) <= int(labels.max()) < 64
+    assert 1.0 <= float(positive.min()) <= float(positive.max()) < 2.0
+    assert 0.9 < float(x.std()) < 1.1
+    assert mask.any()
+    assert bool(weight.isfinite().all())

@@ -129,9 +129,9 @@ def test_the_width_decides_when_to_stop_and_the_dead_band_what_is_said():
 
 def test_a_noisy_clock_widens_what_is_the_same_and_a_useless_one_says_nothing():
     clearly = Interval(0.02, 0.025, 0.03)
-    assert speed(clearly, Precision(0.01, least=0.01, most=0.03, floor=0.025)) == "ambiguous"
-    assert speed(Interval(-0.02, 0.0, 0.02), Precision(0.01, least=0.01, most=0.03, floor=0.025)) == "same"
-    assert speed(Interval(0.5, 0.55, 0.6), Precision(0.01, least=0.01, most=0.03, floor=0.05)) == "ambiguous"
+    assert speed(clearly, Precision(0.01, least=0.01, most=0.03, slack=0.0, floor=0.025)) == "ambiguous"
+    assert speed(Interval(-0.02, 0.0, 0.02), Precision(0.01, least=0.01, most=0.03, slack=0.0, floor=0.025)) == "same"
+    assert speed(Interval(0.5, 0.55, 0.6), Precision(0.01, least=0.01, most=0.03, slack=0.0, floor=0.05)) == "ambiguous"
     assert speed(None, CPU) == "ambiguous"
 
 

@@ -21,9 +21,9 @@ def test_small_outputs_are_seen_whole_and_large_ones_in_places_that_change():
 
 def test_what_is_not_there_is_wrong_altogether():
     ours = torch.ones(10)
-    assert differing(Seen(0, 0, ours, None), 1.0) == 10
-    assert differing(Seen(0, 0, ours, torch.full((10,), float("nan"))), 1e9) == 10
-    assert differing(Seen(0, 0, None, ours), 0.0) == 0  # the baseline's own trouble
+    assert first_wrong([Seen(0, 0, ours, None)], [1.0]).wrong == 10
+    assert first_wrong([Seen(0, 0, ours, torch.full((10,), float("nan")))], [1e9]).wrong == 10
+    assert first_wrong([Seen(0, 0, None, ours)], [0.0]) is None  # the baseline's own trouble
 
 
 def test_roundings_are_allowed_and_other_values_are_not():
@@ -41,9 +41,15 @@ def test_a_branch_that_a_rounding_decides_is_no_fault():
 
 
 def test_integers_are_compared_exactly_and_infinities_are_nobodys_fault():
-    assert differing(Seen(0, 0, torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])), 0.0) == 1
-    strange = torch.tensor([1.0, float("inf"), float("nan")])
-    assert differing(Seen(0, 0, strange, torch.tensor([1.0, 0.0, 0.0])), 0.0) == 0
+    assert differing(torch.tensor([[1, 2, 3]]), torch.tensor([[1, 2, 4]]), 0.0) == 1
+    strange = torch.tensor([[1.0, float("inf"), float("nan")]])
+    assert differing(strange, torch.tensor([[1.0, 0.0, 0.0]]), 0.0) == 0
+
+
+def test_each_call_of_many_is_compared_by_its_own_largest_element():
+    ours = torch.tensor([[1.0, 2.0], [1e6, 0.0], [0.0, 0.0]])
+    theirs = ours + torch.tensor([[0.0, 0.1], [0.0, 0.1], [0.0, 0.0]])
+    assert differing(ours, theirs, 0.0).tolist() == [1, 0, 0]
 
 
 def test_every_call_has_the_same_chance_to_be_kept():

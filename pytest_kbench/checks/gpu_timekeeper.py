@@ -1,0 +1,112 @@
+"""What speed items on a GPU share: one child per arm, and calls that are launched as a graph."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+
+from ..case import Call
+from ..options import Settings
+from ..oracle.coverage import derive
+from ..oracle.inputs import TooLarge, draw
+from ..oracle.truth import Question, ask, bounds_of
+from ..sandbox.gpu_turns import GpuPerformer, GpuStage
+from ..sandbox.host import Child
+from ..sandbox.outcome import NoDeviceMemory
+from ..task import Task
+from ..timing import stats
+from ..timing.fresh import SETS, Fresh
+from ..timing.gpu import Flush, GpuArms, calls_of_a_turn
+from ..timing.paired import Name, Paired, measure
+from .timekeeper import AnyArms, Timekeeper, calls_of
+
+FIRST_CALLS = 8  # of a turn, by which the number of calls in later ones is found
+LAUNCH = 0.2e-6  # seconds by which launches of two processes differ all their life (benchmarks/results/timing_spike.md)
+LARGE = 2 << 30  # bytes of a set of values, from which on there are two
+
+
+@dataclass(slots=True)
+class GpuTimekeeper(Timekeeper):
+    """Compares children in turns on a GPU. For one thread at a time."""
+
+    children: int = 1  # a graph needs no host: no process is faster than another by luck
+    _emptied: Flush | None = None
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """What every arm runs on: whatever there is, as its time is not what counts."""
+        return ()
+
+    def compared(self, arms: AnyArms, budget: float) -> Paired:
+        """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
+        assert isinstance(arms, GpuArms)
+        precision = replace(stats.CUDA, floor=self._floor or 0.0)
+        if not arms.captured:
+            precision = replace(precision, least=max(precision.least, LAUNCH / arms.slowest()))
+        arms.warm_up()
+        return measure(arms.take, precision, budget=budget, chance=arms.chance)
+
+    def _fresh(self, task: Task, call: Call, first: Question, size: int) -> Fresh:
+        """Values for calls of so many bytes, made of the first ones and others."""
+        seeds = [derive(call.seed, "set", each) for each in range(1, 2 if size > LARGE else SETS)]
+        sets, starts = [first.arguments], [] if first.backward is None else [first.backward.cotangents]
+        for each in (replace(call, seed=seed) for seed in seeds):
+            if first.backward is None:
+                sets.append(draw(task, each, self.device, judged=False))
+                continue
+            other = ask(task, each, self.device, judged=False)
+            assert other.backward is not None
+            sets.append(other.arguments)
+            starts.append(other.backward.cotangents)
+        return Fresh(task, sets, lambda seed: draw(task, replace(call, seed=seed), self.device, judged=False), starts)
+
+    @contextmanager
+    def staged(
+        self, task: Task, call: Call, settings: Settings, baseline: Sequence[Child], candidate: Sequence[Child]
+    ) -> Iterator[AnyArms]:
+        """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
+        device = torch.device(self.device)
+        torch.cuda.empty_cache()
+        question = ask(task, call, self.device, judged=False)
+        calls, outputs = calls_of(task, question, candidate[0])
+        fresh = self._fresh(task, call, question, GpuStage.bytes_of(calls))
+        del question
+        try:
+            allowed = bounds_of(task, call, self.device, settings)[-len(outputs) :]
+        except TooLarge:
+            allowed = (0.0,) * len(outputs)
+        torch.cuda.empty_cache()
+        flush = self._emptied = Flush(device) if self._emptied is None else self._emptied
+        performers: dict[Name, GpuPerformer] = {
+            "baseline": GpuPerformer(baseline[0]), "candidate": GpuPerformer(candidate[0])
+        }  # fmt: skip
+        most = calls_of_a_turn(0.0, GpuStage.bytes_of(calls))
+        count = min(FIRST_CALLS, most)
+
+        def arms_of(count: int) -> GpuArms:
+            chance = random.Random(derive(call.seed, "turns"))
+            arms = GpuArms(
+                performers, GpuStage(calls, count, device), fresh, flush, chance, outputs, allowed,
+                "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,
+            )  # fmt: skip
+            arms.rehearse()
+            return arms
+
+        try:
+            arms = arms_of(count)
+            if count < most:
+                count = calls_of_a_turn(arms.slowest(), GpuStage.bytes_of(calls))
+                del arms  # its memory
+                arms = arms_of(count)
+            yield arms
+        except (torch.OutOfMemoryError, NoDeviceMemory) as error:
+            raise TooLarge(
+                f"timing this takes more GPU memory than there is ({str(error).partition('.')[0]})"
+            ) from None
+        finally:
+            for each in performers.values():
+                each.leave()

@@ -1,0 +1,223 @@
+"""Two children that make the same calls in turns, on a GPU: what one block of `paired` is made of. See `arms`.
+
+All outputs of all timed calls are compared with the other arm's, every element: on a GPU that costs less than choosing.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from ..record import Reason
+from ..sandbox.buffers import DeviceBuffer
+from ..sandbox.gpu_turns import GpuPerformer, GpuStage, Staged
+from ..sandbox.host import Failure, OutputSpec
+from ..sandbox.turns import Part, Turn
+from .arms import ArmFailed, Kept, sample_of
+from .fresh import Fresh
+from .paired import Block, Name
+from .witness import Lot, Wrong, alike, differing, too_many
+
+TURN = 4e-3  # seconds of calls in a turn: the unseen is some 60 us of each, as measured
+MOST_CALLS = 2000
+MOST_BYTES = 4 << 30  # of the memory of a stage, where two calls do not take more
+MOST_OF_ONE = 64 << 20  # bytes of a call that is kept to be graded in full
+COMPARED = 1 << 26  # elements at once
+IDLE = 4.0  # times what is usual: what emptying the caches takes where somebody else uses the GPU
+IDLE_SLACK = 500e-6  # seconds
+WARM_UP = 0.3  # seconds
+WARM_TURNS = 3
+
+
+class Flush:
+    """Empties the last-level cache by writing twice as much as it holds."""
+
+    def __init__(self, device: torch.device) -> None:
+        size = 2 * torch.cuda.get_device_properties(device).L2_cache_size
+        self._memory = torch.empty(size, dtype=torch.uint8, device=device)
+
+    def __call__(self) -> None:
+        """Write all of it."""
+        self._memory.zero_()
+
+
+@dataclass(slots=True)
+class GpuArms:
+    """Both arms before one stage. Turns get values of their own; those of a pair of turns get the same."""
+
+    performers: Mapping[Name, GpuPerformer]
+    stage: GpuStage
+    fresh: Fresh
+    flush: Flush
+    chance: random.Random
+    outputs: tuple[OutputSpec, ...]
+    allowed: Sequence[float]  # per output, the widest bound of an element
+    part: Part = "forward"
+    seconds: float = 30.0  # of a turn, at most
+    overtime: float = 0.0  # for what is compiled
+    captured: bool = False
+    issuing: dict[Name, float] = field(default_factory=dict)
+    wrong: Wrong | None = None  # the first call of the candidate that gave something else
+    kept: dict[int, Kept] = field(default_factory=dict)
+    _calls: int = 0
+    _lot: Lot | None = None
+    _flushes: dict[Name, list[float]] = field(default_factory=lambda: {"baseline": [], "candidate": []})
+
+    @property
+    def clock(self) -> str:
+        """What measures, for the record."""
+        return "CUDA events around a graph" if self.captured else "CUDA events around queued calls"
+
+    def warm(self) -> None:
+        """Not measured: calls of a turn lie apart, and a cache holds few of them."""
+
+    def rehearse(self, *, capture: bool = True) -> None:
+        """Show both children the stage, as graphs if both can be captured and agree. Raises `ArmFailed`."""
+        self.fresh.fill(self.stage.count, self.chance, self.stage.hidden)
+        self.stage.reveal()
+        staged = {name: self._show(name, performer, capture) for name, performer in self.performers.items()}
+        self.issuing = {name: each.issuing for name, each in staged.items()}
+        self.captured = all(each.captured for each in staged.values())
+        if capture and not (self.captured and self._is_right()):
+            self.rehearse(capture=False)
+
+    def _show(self, name: Name, performer: GpuPerformer, capture: bool) -> Staged:
+        found = performer.rehearse(self.stage, self.part, self.seconds, self.overtime, capture=capture)
+        if isinstance(found, Failure):
+            raise ArmFailed(name, found)
+        return found
+
+    def _is_right(self) -> bool:
+        """Whether both arms give the same: a graph misses what a candidate puts on a stream of its own choice."""
+        self._pair_of_turns(tuple(self.performers), self.stage.short, {"baseline": [], "candidate": []})
+        right, self.wrong, self._calls = self.wrong is None, None, 0
+        self.kept.clear()
+        self._lot = None
+        return right
+
+    def slowest(self) -> float:
+        """Seconds of a call of the slower arm, as far as one turn shows it."""
+        return max(self.turn(name, self.stage.count).claimed[0] for name in self.performers)
+
+    def warm_up(self) -> None:
+        """Turns that count for nothing; from then on no time is left for compiling."""
+        begun = time.perf_counter()
+        for _ in range(WARM_TURNS + self.chance.randrange(3)):
+            for name in self.performers:
+                self.turn(name, self.stage.count)
+            if time.perf_counter() - begun > WARM_UP:
+                break
+        self._flushes = {"baseline": [], "candidate": []}
+
+    def turn(self, name: Name, count: int) -> Turn:
+        """One turn with the values that are there. Raises `ArmFailed`."""
+        performer = self.performers[name]
+        parts: tuple[Part, ...] = ("before", "backward") if self.part == "backward" else ("forward",)
+        for part in parts:
+            made = performer.turn(part, self.seconds, lambda: self._clear(name, performer), self._reveal, count)
+            if isinstance(made, Failure):
+                raise ArmFailed(name, made)
+        assert isinstance(made, Turn)
+        return made
+
+    def _clear(self, name: Name, performer: GpuPerformer) -> None:
+        """Poison and empty caches; how long that takes tells whether somebody else uses the GPU."""
+        torch.cuda.synchronize(self.stage.device)
+        begun = time.perf_counter()
+        self.stage.poison()
+        performer.poison(self.part)
+        self.stage.settle_cache()
+        self.flush()
+        torch.cuda.synchronize(self.stage.device)
+        self._flushes[name].append(time.perf_counter() - begun)
+
+    def _reveal(self) -> None:
+        """Let the child see the values, but none of them in a cache."""
+        self.stage.reveal()
+        self.flush()
+
+    def take(self, order: Sequence[Name]) -> Block:
+        """One block: turns in this order, of which each two in a row get the same values. Raises `ArmFailed`.
+
+        Of the two pairs of turns one is half as long: what a turn costs beside its calls is the same in both.
+        """
+        turns: dict[Name, list[Turn]] = {"baseline": [], "candidate": []}
+        lengths = [self.stage.count, self.stage.short]
+        self.chance.shuffle(lengths)
+        busy = 0
+        for start, length in zip(range(0, len(order), 2), lengths, strict=True):
+            self.fresh.fill(length, self.chance, self.stage.hidden)
+            self._pair_of_turns(order[start : start + 2], length, turns)
+            busy += sum(self._was_busy(name) for name in order[start : start + 2])
+        return Block(sample_of(turns["baseline"]), sample_of(turns["candidate"]), busy > 0)
+
+    def _was_busy(self, name: Name) -> bool:
+        return self._flushes[name][-1] > self._longest_flush
+
+    @property
+    def _longest_flush(self) -> float:
+        return IDLE * min(min(each, default=math.inf) for each in self._flushes.values()) + IDLE_SLACK
+
+    @property
+    def in_use(self) -> float:
+        """The share of the baseline's turns before which somebody else used the GPU."""
+        late = [each for each in self._flushes["baseline"] if each > self._longest_flush]
+        return len(late) / max(len(self._flushes["baseline"]), 1)
+
+    @property
+    def buffers(self) -> list[DeviceBuffer]:
+        """Memory beside which nobody may write."""
+        return [self.stage.buffer]
+
+    def first_wrong(self, allowed: Sequence[float]) -> Wrong | None:
+        """The first call of the candidate that gave something else than the baseline."""
+        return self.wrong
+
+    def _pair_of_turns(self, pair: Sequence[Name], length: int, turns: Mapping[Name, list[Turn]]) -> None:
+        gave: dict[Name, list[torch.Tensor]] = {}
+        for name in pair:
+            turns[name].append(self.turn(name, length))
+            if (written := self.stage.written(length)) is not None:
+                raise ArmFailed(name, Failure(Reason.INPUTS_CHANGED, f"{written} was written"))
+            gave[name] = self.performers[name].outputs
+        self._compare(gave["baseline"], gave["candidate"])
+        self._keep(gave["candidate"], length)
+        self._calls += length
+
+    def _compare(self, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> None:
+        for output, (baseline, candidate) in enumerate(zip(ours, theirs, strict=True)):
+            step = max(1, COMPARED // max(baseline.shape[1], 1))
+            for begin in range(0, baseline.shape[0], step):
+                rows = slice(begin, begin + step)
+                if alike(baseline[rows], candidate[rows], self.allowed[output]):
+                    continue
+                counts = differing(baseline[rows], candidate[rows], self.allowed[output])
+                if self.wrong is None and bool(too_many(counts, baseline.shape[1]).any()):
+                    call = int(counts.argmax())
+                    self.wrong = Wrong(self._calls + begin + call, output, int(counts[call]), baseline.shape[1])
+
+    def _keep(self, outputs: Sequence[torch.Tensor], length: int) -> None:
+        """Keep calls of the candidate's last turn that win the lot, to be graded in full."""
+        if self.stage.bytes > MOST_OF_ONE:
+            return
+        self._lot = Lot(self.chance) if self._lot is None else self._lot
+        for call in range(length):
+            place = self._lot.place()
+            if place is None:
+                continue
+            given = tuple(
+                hidden[call].clone().view(each.shape)
+                for hidden, each in zip(self.stage.hidden, self.stage.calls.given, strict=True)
+            )
+            found = tuple(each[call].clone().view(spec.shape) for each, spec in zip(outputs, self.outputs, strict=True))
+            self.kept[place] = Kept(given, found)
+
+
+def calls_of_a_turn(slowest: float, bytes_of_call: int) -> int:
+    """How many calls a turn has, if the slower arm's take so many seconds each."""
+    return max(2, min(-int(-TURN // max(slowest, 1e-9)), MOST_CALLS, MOST_BYTES // max(bytes_of_call, 1)))
