@@ -1,0 +1,74 @@
+"""Candidates on a GPU that want to seem faster than they are: each fails, or gains nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from pytest_kbench import Grader, Settings
+from pytest_kbench.case import Case
+from pytest_kbench.record import Record
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+CASES = {
+    "softmax": "dims(rows=512,columns=1024) dtype(float32) seed(7)",
+    "llama_rmsnorm": "dims(tokens=16384,hidden=4096) dtype(float32) state(trained) scalars(eps=1e-06) seed(7)",
+}
+
+
+def candidates(folder: str) -> list[pytest.ParameterSet]:
+    return [pytest.param(each, id=each.name) for each in sorted((HERE / folder).glob("*/*.py"))]
+
+
+def expected(path: Path) -> list[str]:
+    """The reasons that the first line allows."""
+    found = re.match(r"# verdict: ([a-z_|]+)\n", path.read_text())
+    assert found, path
+    return found[1].split("|")
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(Settings(seed=0, budget=0.5, device="cuda")) as grader:
+        yield grader
+
+
+def timed(grader: Grader, path: Path, task: str = "softmax") -> Record:
+    case = Case.parse(CASES[task])
+    return grader.grade(ROOT / "tasks" / f"{task}.py", path, checks=["speed"], cases=[case]).records[0]
+
+
+@pytest.mark.parametrize("path", candidates("gpu_cheats"))
+def test_a_cheat_fails_while_it_is_timed_on_a_gpu(grader, path):
+    record = timed(grader, path)
+    assert record.status == "failed", record.message
+    assert str(record.reason) in expected(path), record.message
+
+
+@pytest.mark.parametrize("path", candidates("gpu_idle"))
+def test_what_it_does_beside_its_work_on_a_gpu_gains_nothing(grader, path):
+    record = timed(grader, path)
+    assert record.reason is None or str(record.reason) in ("clock", "wrong"), record.message
+    assert all(timing.speed != "faster" for timing in record.timings), record.message
+
+
+@pytest.mark.parametrize("task", CASES)
+@pytest.mark.parametrize("name", ["rows.cu", "eager.py", "torch_form.cu", "triton_rows.py"])
+def test_an_honest_candidate_is_timed_on_a_gpu_in_every_form(grader, task, name):
+    record = timed(grader, ROOT / "candidates" / task / name, task)
+    assert record.status == "passed", record.message
+
+
+def test_the_reference_is_as_fast_as_itself_on_a_gpu(grader, tmp_path):
+    path = tmp_path / "same.py"
+    path.write_text("import torch\n\n\ndef softmax(x):\n    return torch.softmax(x, dim=-1)\n")
+    (timing,) = timed(grader, path).timings
+    assert timing.speed == "same"
+    assert timing.clock == "CUDA events around a graph"
