@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import importlib
 import math
 import os
 import platform
@@ -138,7 +139,7 @@ def cpu_pair(folder: Path, size: int, percent: int) -> Pair:
 
 
 def gpu_pair(folder: Path, size: int, percent: int) -> Pair:
-    """Tasks whose references do rows and then spin, the second one longer by so many per cent of `size` microseconds."""
+    """Tasks whose references do rows and then spin, the second one so many per cent of `size` microseconds longer."""
     hertz, files = frequency(), []
     for each in (0, percent):
         files.append(folder / f"gpu_{size}_{each}.py")
@@ -234,13 +235,13 @@ def _timed(call: Callable[[], object]) -> float:
     call()
     events[1].record()
     torch.cuda.synchronize()
-    return events[0].elapsed_time(events[1]) * 1e-3
+    return float(events[0].elapsed_time(events[1])) * 1e-3
 
 
 def gpu_methods() -> dict[str, Callable[[Callable[[], object]], float]]:
     """What is only there on a GPU."""
     try:
-        from triton import testing
+        testing = importlib.import_module("triton.testing")
     except ImportError:
         return {}
     return {"triton.testing.do_bench": lambda call: testing.do_bench(call, return_mode="median") * 1e-3}
