@@ -159,7 +159,8 @@ def frequency() -> float:
         torch.cuda._sleep(240_000_000)
         events[2].record()
         torch.cuda.synchronize()
-    return 200_000_000 / (events[1].elapsed_time(events[2]) - events[0].elapsed_time(events[1])) * 1e3
+    short, long = (float(events[each].elapsed_time(events[each + 1])) for each in (0, 1))
+    return 200_000_000 / (long - short) * 1e3
 
 
 def ours(keeper: Timekeeper, pair: Pair) -> Trial | None:

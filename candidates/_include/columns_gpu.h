@@ -36,7 +36,9 @@ struct Partial {
   float* data;
   int64_t columns;
 
-  __device__ float* at(int64_t run, int64_t column, int k) const { return data + ((run * K + k) * columns + column) * V; }
+  __device__ float* at(int64_t run, int64_t column, int k) const {
+    return data + ((run * K + k) * columns + column) * V;
+  }
   __device__ void put(int64_t run, int64_t column, const float (&sums)[K][V]) const {
     for (int k = 0; k < K; ++k)
       for (int i = 0; i < V; ++i) at(run, column, k)[i] = sums[k][i];

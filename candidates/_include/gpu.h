@@ -17,7 +17,6 @@
 
 namespace gpu {
 
-inline constexpr int kBatch = 4;         // vectors that a thread asks for before it uses the first
 inline constexpr int kVectorBytes = 16;  // the most that one instruction reads
 
 __device__ inline float widen(float x) { return x; }
@@ -35,12 +34,10 @@ struct alignas(V * sizeof(T)) Vector {
   T values[V];
 };
 
-// The index-th vector of memory that nothing writes meanwhile. Read `once`, it does not push others out of the caches.
 template <class T, int V>
-__device__ Vector<T, V> load(const T* from, int64_t index, bool once = false) {
-  using Word = typename Vector<T, V>::Word;
-  const Word* const word = reinterpret_cast<const Word*>(from) + index;
-  return std::bit_cast<Vector<T, V>>(once ? __ldcs(word) : __ldg(word));
+__device__ void widen(const typename Vector<T, V>::Word& from, float (&to)[V]) {
+  const auto vector = std::bit_cast<Vector<T, V>>(from);
+  for (int i = 0; i < V; ++i) to[i] = widen(vector.values[i]);
 }
 
 // Round floats and make them the index-th vector of an output, which the kernel will not read.
@@ -52,10 +49,24 @@ __device__ void store(T* to, int64_t index, const float (&values)[V]) {
   __stcs(reinterpret_cast<Word*>(to) + index, std::bit_cast<Word>(rounded));
 }
 
-template <class T, int V>
-__device__ void widen(const Vector<T, V>& from, float (&to)[V]) {
-  for (int i = 0; i < V; ++i) to[i] = widen(from.values[i]);
+// Begin to copy a word to shared memory. It will not be read again: the L2 cache may drop it before anything else.
+// Words of two bytes are copied at once.
+template <class Word>
+__device__ void copy_once(Word& shared, const Word* from) {
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(&shared));
+  if constexpr (sizeof(Word) == 16)
+    asm volatile(
+        "{ .reg .b64 first;\n"
+        "createpolicy.fractional.L2::evict_first.b64 first, 1.0;\n"
+        "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, first; }\n" ::"r"(to), "l"(from) : "memory");
+  else if constexpr (sizeof(Word) >= 4)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;\n" ::"r"(to), "l"(from), "n"(sizeof(Word)) : "memory");
+  else
+    shared = __ldg(from);
 }
+
+// Until this thread has all that it began to copy.
+__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;\n" ::: "memory"); }
 
 // Where the elements of a tensor of at most four dimensions lie; missing ones come first and have one element.
 struct Layout {
@@ -77,13 +88,16 @@ struct Layout {
 // A tensor that is read in vectors of V elements; more than one only if it is dense and aligned.
 template <class T, int V>
 struct Source {
+  using Word = typename Vector<T, V>::Word;
+
   const T* data;
   Layout layout;
 
-  __device__ Vector<T, V> raw(int64_t index, bool once = false) const {
-    return load<T, V>(data, V == 1 ? layout.offset(index) : index, once);
+  __device__ const Word* address(int64_t index) const {
+    return reinterpret_cast<const Word*>(data) + (V == 1 ? layout.offset(index) : index);
   }
-  __device__ void read(int64_t index, float (&to)[V]) const { widen(raw(index), to); }
+  __device__ Word raw(int64_t index) const { return __ldg(address(index)); }
+  __device__ void read(int64_t index, float (&to)[V]) const { widen<T>(raw(index), to); }
 
   // One element, by its own index.
   __device__ float at(int64_t element) const { return widen(data[layout.offset(element)]); }

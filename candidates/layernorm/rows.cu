@@ -1,8 +1,8 @@
-// Layer norm over the last dimensions, as many as weight has: y = (x - mean) / sqrt(var + eps) * weight + bias, on a GPU.
-// A sample is a row. A team of threads goes through it twice, for its moments and for the result, and keeps what it read
-// in shared memory; one long sample is shared by all multiprocessors (rows_gpu.h). Moments are those of vectors, merged
-// by the formula of Chan, Golub and LeVeque, so that nothing cancels. The gradients of weight and bias are sums over
-// samples (columns_gpu.h), for which the gradient of x leaves each sample's mean and scale in scratch memory.
+// y = (x - mean) / sqrt(var + eps) * weight + bias on a GPU: layer norm over the last dimensions, those of weight.
+// A sample is a row. A team of threads goes through it twice, for its moments and for the result, and keeps what it
+// read in shared memory; one long sample is shared by all multiprocessors (rows_gpu.h). Moments are those of vectors,
+// merged by the formula of Chan, Golub and LeVeque, so that nothing cancels. The gradients of weight and bias are sums
+// over samples (columns_gpu.h), for which the gradient of x leaves each sample's mean and scale in scratch memory.
 #include "columns_gpu.h"
 #include "rows_gpu.h"
 #include "tensors_gpu.h"
@@ -18,26 +18,30 @@ struct Moments {
   __device__ static Moments none() { return {}; }
 
   __device__ Moments operator+(const Moments& other) const {
-    const float both = count + other.count, share = both > 0.0f ? __fdividef(other.count, both) : 0.0f;
+    const float both = count + other.count, share = both > 0.0f ? other.count / both : 0.0f;
     const float apart = other.mean - mean;
     return {both, mean + apart * share, squares + other.squares + apart * apart * (count * share)};
   }
 
   template <int V>
-  __device__ static Moments of(const float (&x)[V]) {
-    float mean = 0.0f, squares = 0.0f;
-    for (int i = 0; i < V; ++i) mean += x[i];
-    mean /= V;
-    for (int i = 0; i < V; ++i) squares += (x[i] - mean) * (x[i] - mean);
-    return {V, mean, squares};
+  __device__ void add(const float (&x)[V]) {
+    float level = 0.0f, around = 0.0f;
+    for (int i = 0; i < V; ++i) level += x[i];
+    level /= V;
+    for (int i = 0; i < V; ++i) around += (x[i] - level) * (x[i] - level);
+    const float share = __fdividef(V, count + V), apart = level - mean;
+    mean += apart * share;
+    squares += around + apart * apart * (count * share);
+    count += V;
   }
 };
+
 
 // What takes a sample's elements to mean 0 and variance 1: (x - mean) * scale.
 struct Norm {
   float mean, scale;
 
-  __device__ Norm() = default;
+  Norm() = default;
   __device__ Norm(const Moments& moments, float eps)
       : mean(moments.mean), scale(1.0f / sqrtf(moments.squares / moments.count + eps)) {}
   __device__ float operator()(float x) const { return (x - mean) * scale; }
@@ -49,7 +53,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
                 float eps, T* y) {
   rows.each([&](auto& row) {
     auto mine = Moments::none();
-    row.read([&](int64_t, const float (&x)[1][V]) { mine = mine + Moments::of(x[0]); });
+    row.read([&](int64_t, const float (&x)[1][V]) { mine.add(x[0]); });
     const Norm norm(row.reduce(mine), eps);
     row.again([&](int64_t i, const float (&x)[1][V]) {
       float w[V], b[V], out[V];
@@ -61,7 +65,8 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
   });
 }
 
-// With z the normed x and g = cotangent * weight the gradient of x is scale * (g - mean(g) - z * mean(g * z)).
+// With z the normed x and g = cotangent * weight the gradient of x is scale * (g - mean(g) - z * mean(g * z)). g is
+// rounded each time, not fused with what follows: so samples of one element have a gradient of zero.
 template <class T, int V>
 __global__ void __launch_bounds__(gpu::kThreads, 2)
     gradient_rows(const __grid_constant__ gpu::Rows<T, V, 2> rows, gpu::Source<T, V> weight, float eps, Norm* norms,
@@ -69,14 +74,14 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
   const float width = static_cast<float>(rows.vectors * V);
   rows.each([&](auto& row) {
     auto moments = Moments::none();
-    row.read([&](int64_t, const float (&values)[2][V]) { moments = moments + Moments::of(values[1]); });
+    row.read([&](int64_t, const float (&values)[2][V]) { moments.add(values[1]); });
     const Norm norm(row.reduce(moments), eps);
     auto mine = gpu::Sums<2>::none();  // of g, and of g * z
     row.again([&](int64_t i, const float (&values)[2][V]) {
       float w[V];
       weight.read(i, w);
       for (int j = 0; j < V; ++j) {
-        const float g = values[0][j] * w[j];
+        const float g = __fmul_rn(values[0][j], w[j]);
         mine.values[0] += g;
         mine.values[1] += g * norm(values[1][j]);
       }
@@ -87,7 +92,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
       float w[V], out[V];
       weight.read(i, w);
       for (int j = 0; j < V; ++j)
-        out[j] = norm.scale * (values[0][j] * w[j] - level - norm(values[1][j]) * slope);
+        out[j] = norm.scale * (__fmul_rn(values[0][j], w[j]) - level - norm(values[1][j]) * slope);
       gpu::store(gradient, row.flat(i), out);
     });
     if (row.leads()) norms[row.index] = norm;
@@ -133,7 +138,7 @@ void layernorm(TensorView x, TensorView weight, TensorView bias, double eps, Ten
   gpu::dispatch(width, {x, weight, bias, y}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 1> rows{{gpu::source<T, V>(x)}, x.numel() / width, width / V};
     const auto w = gpu::source<T, V>(weight), b = gpu::source<T, V>(bias);
-    gpu::launch_rows(device, true, normed_rows<T, V>, rows, w, b, eps, gpu::data<T>(y));
+    gpu::launch_rows(device, normed_rows<T, V>, rows, w, b, eps, gpu::data<T>(y));
   });
 }
 
@@ -152,7 +157,7 @@ void backward(TensorView cotangent, TensorView x, TensorView weight, TensorView 
   gpu::dispatch(width, tensors, [&]<class T, int V>() {
     const auto c = gpu::source<T, V>(cotangent), in = gpu::source<T, V>(x), w = gpu::source<T, V>(weight);
     const gpu::Rows<T, V, 2> rows{{c, in}, count, width / V};
-    gpu::launch_rows(device, true, gradient_rows<T, V>, rows, w, eps, norms, gpu::data<T>(x_gradient));
+    gpu::launch_rows(device, gradient_rows<T, V>, rows, w, eps, norms, gpu::data<T>(x_gradient));
     const ParameterTerms<T, V> terms{c, in, norms, width / V};
     const gpu::Rounded<T, V, 2> sums{{gpu::data<T>(weight_gradient), gpu::data<T>(bias_gradient)}};
     gpu::sum_columns(device, count, width / V, terms, sums);

@@ -28,30 +28,29 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
   });
 }
 
-// With r = 1 / sqrt(mean(x^2) + eps) and g = cotangent * weight the gradient of x is r * (g - x * r^2 * mean(g * x)).
+// With r = 1 / sqrt(mean(x^2) + eps), z = x * r, g = cotangent * weight the gradient of x is r * (g - z * mean(g * z)).
 template <class T, int V>
 __global__ void __launch_bounds__(gpu::kThreads, 2)
     gradient_rows(const __grid_constant__ gpu::Rows<T, V, 2> rows, gpu::Source<T, V> weight, float eps, float* scales,
                   T* gradient) {
   const float width = static_cast<float>(rows.vectors * V);
   rows.each([&](auto& row) {
-    auto mine = gpu::Sums<2>::none();  // of squares, and of g * x
-    row.read([&](int64_t i, const float (&values)[2][V]) {
+    auto squares = gpu::Sums<1>::none();
+    row.read([&](int64_t, const float (&values)[2][V]) {
+      for (int j = 0; j < V; ++j) squares.values[0] += values[1][j] * values[1][j];
+    });
+    const float scale = 1.0f / sqrtf(row.reduce(squares).values[0] / width + eps);
+    auto products = gpu::Sums<1>::none();
+    row.again([&](int64_t i, const float (&values)[2][V]) {
       float w[V];
       weight.read(i, w);
-      for (int j = 0; j < V; ++j) {
-        const float x = values[1][j];
-        mine.values[0] += x * x;
-        mine.values[1] += values[0][j] * w[j] * x;
-      }
+      for (int j = 0; j < V; ++j) products.values[0] += values[0][j] * w[j] * (values[1][j] * scale);
     });
-    const auto all = row.reduce(mine);
-    const float scale = 1.0f / sqrtf(all.values[0] / width + eps);
-    const float along = scale * scale * (all.values[1] / width);
+    const float slope = row.reduce(products).values[0] / width;
     row.again([&](int64_t i, const float (&values)[2][V]) {
       float w[V], out[V];
       weight.read(i, w);
-      for (int j = 0; j < V; ++j) out[j] = scale * (values[0][j] * w[j] - values[1][j] * along);
+      for (int j = 0; j < V; ++j) out[j] = scale * (values[0][j] * w[j] - values[1][j] * scale * slope);
       gpu::store(gradient, row.flat(i), out);
     });
     if (row.leads()) scales[row.index] = scale;
@@ -89,7 +88,7 @@ void llama_rmsnorm(TensorView x, TensorView weight, double eps, TensorView y) {
   gpu::Device device(x);
   gpu::dispatch(width, {x, weight, y}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 1> rows{{gpu::source<T, V>(x)}, x.numel() / width, width / V};
-    gpu::launch_rows(device, true, scaled_rows<T, V>, rows, gpu::source<T, V>(weight), eps, gpu::data<T>(y));
+    gpu::launch_rows(device, scaled_rows<T, V>, rows, gpu::source<T, V>(weight), eps, gpu::data<T>(y));
   });
 }
 
@@ -107,7 +106,7 @@ void backward(TensorView cotangent, TensorView x, TensorView weight, double eps,
     const auto c = gpu::source<T, V>(cotangent), in = gpu::source<T, V>(x);
     const gpu::Rows<T, V, 2> rows{{c, in}, count, width / V};
     const auto w = gpu::source<T, V>(weight);
-    gpu::launch_rows(device, true, gradient_rows<T, V>, rows, w, eps, scales, gpu::data<T>(x_gradient));
+    gpu::launch_rows(device, gradient_rows<T, V>, rows, w, eps, scales, gpu::data<T>(x_gradient));
     const WeightTerms<T, V> terms{c, in, scales, width / V};
     const gpu::Rounded<T, V, 1> sums{{gpu::data<T>(weight_gradient)}};
     gpu::sum_columns(device, count, width / V, terms, sums);

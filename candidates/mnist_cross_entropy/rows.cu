@@ -1,6 +1,6 @@
 // The mean over rows of log(sum(exp(logits))) - logits[target], on a GPU. One kernel makes the loss of each row, in a
-// single pass by a team of threads (rows_gpu.h), a second one their mean. A target that is no class makes NaN: to refuse
-// it, as the CPU's kernels do, the host would have to wait for the GPU.
+// single pass by a team of threads (rows_gpu.h), a second one their mean. A target that is no class makes NaN: to
+// refuse it, as the CPU's kernels do, the host would have to wait for the GPU.
 #include "rows_gpu.h"
 #include "tensors_gpu.h"
 
@@ -26,7 +26,7 @@ template <class T, int V>
 __global__ void __launch_bounds__(gpu::kThreads, 2)
     losses(const __grid_constant__ gpu::Rows<T, V, 1> rows, Targets targets, float* to) {
   rows.each([&](auto& row) {
-    auto mine = gpu::Exponentials<float>::none();
+    auto mine = gpu::Exponentials::none();
     row.read([&](int64_t, const float (&logits)[1][V]) { mine.add(logits[0]); });
     const auto all = row.reduce(mine);
     if (row.leads()) to[row.index] = logf(all.sum) - (logit(rows, row.index, targets[row.index]) - all.largest);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
   const float share = gpu::widen(*cotangent) / static_cast<float>(rows.count);
   rows.each([&](auto& row) {
     const int64_t target = targets[row.index];
-    auto mine = gpu::Exponentials<float>::none();
+    auto mine = gpu::Exponentials::none();
     row.read([&](int64_t i, const float (&logits)[1][V]) {
       float others[V];
       for (int j = 0; j < V; ++j) others[j] = i * V + j == target ? -INFINITY : logits[0][j];
@@ -60,12 +60,12 @@ __global__ void __launch_bounds__(gpu::kThreads, 2)
     });
     const auto all = row.reduce(mine);
     const float own = logit(rows, row.index, target), largest = fmaxf(all.largest, own);
-    const float others = all.sum * expf(all.largest - largest);
-    const float scale = share / (others + expf(own - largest));
+    const float others = all.sum * gpu::exponential<T>(all.largest - largest);
+    const float scale = share / (others + gpu::exponential<T>(own - largest));
     row.again([&](int64_t i, const float (&logits)[1][V]) {
       float out[V];
       for (int j = 0; j < V; ++j)
-        out[j] = scale * (i * V + j == target ? -others : expf(logits[0][j] - largest));
+        out[j] = scale * (i * V + j == target ? -others : gpu::exponential<T>(logits[0][j] - largest));
       gpu::store(gradient, row.flat(i), out);
     });
   });
@@ -92,9 +92,9 @@ void mnist_cross_entropy(TensorView logits, TensorView targets, TensorView to) {
   auto* const found = static_cast<float*>(device.scratch(batch * sizeof(float)));
   gpu::dispatch(classes, {logits}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 1> rows{{gpu::source<T, V>(logits)}, batch, classes / V};
-    gpu::launch_rows(device, false, losses<T, V>, rows, classes_of, found);
+    gpu::launch_rows(device, losses<T, V>, rows, classes_of, found);
     const gpu::Rows<float, 1, 1> all{{{found, {{1, 1, 1, batch}, {0, 0, 0, 1}, true}}}, 1, batch};
-    gpu::launch_rows(device, false, mean<T>, all, static_cast<float>(batch), gpu::data<T>(to));
+    gpu::launch_rows(device, mean<T>, all, static_cast<float>(batch), gpu::data<T>(to));
   });
 }
 
@@ -108,7 +108,7 @@ void backward(TensorView cotangent, TensorView logits, TensorView targets, Tenso
   gpu::dispatch(classes, {logits, gradient}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 1> rows{{gpu::source<T, V>(logits)}, batch, classes / V};
     const T* const given = gpu::data<const T>(cotangent);
-    gpu::launch_rows(device, true, gradient_rows<T, V>, rows, classes_of, given, gpu::data<T>(gradient));
+    gpu::launch_rows(device, gradient_rows<T, V>, rows, classes_of, given, gpu::data<T>(gradient));
   });
 }
 

@@ -38,24 +38,24 @@ __global__ void pool_windows(Images<T> x, int64_t kernel, int64_t height, int64_
 
 // Dense images, whose rows have `across` vectors: `count` pairs of 2x2 windows.
 template <class T>
-__global__ void pool_pairs(const T* x, unsigned across, unsigned rows, unsigned height, unsigned count, T* y) {
+__global__ void pool_pairs(gpu::Source<T, kPairs> x, unsigned across, unsigned rows, unsigned height, unsigned count,
+                           T* y) {
   const unsigned first = blockIdx.x * kThreads * kEach + threadIdx.x;
-  gpu::Vector<T, kPairs> held[kEach][2];
+  float values[kEach][2][kPairs];
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
     const unsigned pair = first + n * kThreads, row = pair / across;
     const int64_t upper = (int64_t{row / height} * rows + row % height * 2) * across + pair % across;
     for (int i = 0; i < 2; ++i)
-      if (pair < count) held[n][i] = gpu::load<T, kPairs>(x, upper + i * across, true);
+      if (pair < count) x.read(upper + i * across, values[n][i]);
   }
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
-    float above[kPairs], below[kPairs], out[kPairs / 2];
-    gpu::widen(held[n][0], above);
-    gpu::widen(held[n][1], below);
-    for (int i = 0; i < kPairs / 2; ++i)
-      out[i] = larger(larger(above[2 * i], above[2 * i + 1]), larger(below[2 * i], below[2 * i + 1]));
-    if (first + n * kThreads < count) gpu::store(y, first + n * kThreads, out);
+    if (first + n * kThreads >= count) return;
+    float columns[kPairs], out[kPairs / 2];
+    for (int i = 0; i < kPairs; ++i) columns[i] = larger(values[n][0][i], values[n][1][i]);
+    for (int i = 0; i < kPairs / 2; ++i) out[i] = larger(columns[2 * i], columns[2 * i + 1]);
+    gpu::store(y, first + n * kThreads, out);
   }
 }
 
@@ -95,7 +95,7 @@ Images<T> images(const TensorView& x) {
 
 gpu::Grid grid(int64_t threads) { return {static_cast<unsigned>(gpu::quotient_up(threads, kThreads)), kThreads}; }
 
-// x must be images, and y must have a window of each place; whether y holds nothing is said.
+// Refuse an x that is no batch of images, and a y (or its cotangent) that has not one element per window.
 void check(const TensorView& x, int64_t kernel, const TensorView& y) {
   if (x.ndim() != 4 || kernel < 1) TVM_FFI_THROW(ValueError) << "x must be images (n c h w), the kernel at least 1";
   const bool shaped = y.ndim() == 4 && y.size(0) == x.size(0) && y.size(1) == x.size(1) &&
@@ -117,11 +117,12 @@ void mnist_pool(TensorView x, int64_t kernel, TensorView y) {
     const bool fast = kernel == 2 && x.size(3) % kPairs == 0 && pairs <= INT32_MAX &&
                       gpu::readable({x, y}, kPairs * sizeof(T));
     if (!fast) {
-      gpu::launch(device.stream(), grid(y.numel()), pool_windows<T>, images<T>(x), kernel, height, width, y.numel(), to);
+      gpu::launch(device.stream(), grid(y.numel()), pool_windows<T>, images<T>(x), kernel, height, width, y.numel(),
+                  to);
       return;
     }
     const auto across = static_cast<unsigned>(x.size(3) / kPairs), rows = static_cast<unsigned>(x.size(2));
-    gpu::launch(device.stream(), grid(gpu::quotient_up(pairs, kEach)), pool_pairs<T>, gpu::data<const T>(x), across,
+    gpu::launch(device.stream(), grid(gpu::quotient_up(pairs, kEach)), pool_pairs<T>, gpu::source<T, kPairs>(x), across,
                 rows, height, pairs, to);
   });
 }

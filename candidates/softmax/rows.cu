@@ -7,9 +7,10 @@
 namespace {
 
 template <class T, int V>
-__global__ void __launch_bounds__(gpu::kThreads, 2) softmax_rows(const __grid_constant__ gpu::Rows<T, V, 1> rows, T* y) {
+__global__ void __launch_bounds__(gpu::kThreads, 2)
+    softmax_rows(const __grid_constant__ gpu::Rows<T, V, 1> rows, T* y) {
   rows.each([&](auto& row) {
-    auto mine = gpu::Exponentials<T>::none();
+    auto mine = gpu::Exponentials::none();
     row.read([&](int64_t, const float (&x)[1][V]) { mine.add(x[0]); });
     const auto all = row.reduce(mine);
     const float inverse = 1.0f / all.sum;
@@ -49,7 +50,7 @@ void softmax(gpu::TensorView x, gpu::TensorView y) {
   const int64_t width = x.ndim() ? x.size(-1) : 1;
   gpu::dispatch(width, {x, y}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 1> rows{{gpu::source<T, V>(x)}, x.numel() / width, width / V};
-    gpu::launch_rows(device, true, softmax_rows<T, V>, rows, gpu::data<T>(y));
+    gpu::launch_rows(device, softmax_rows<T, V>, rows, gpu::data<T>(y));
   });
 }
 
@@ -62,7 +63,7 @@ void backward(gpu::TensorView cotangent, gpu::TensorView x, gpu::TensorView y, g
   gpu::dispatch(width, {cotangent, y, gradient}, [&]<class T, int V>() {
     const gpu::Rows<T, V, 2> rows{
         {gpu::source<T, V>(cotangent), gpu::source<T, V>(y)}, x.numel() / width, width / V};
-    gpu::launch_rows(device, true, gradient_rows<T, V>, rows, gpu::data<T>(gradient));
+    gpu::launch_rows(device, gradient_rows<T, V>, rows, gpu::data<T>(gradient));
   });
 }
 

@@ -26,6 +26,7 @@ from .timekeeper import AnyArms, Timekeeper, calls_of
 
 FIRST_CALLS = 8  # of a turn, by which the number of calls in later ones is found
 LAUNCH = 0.2e-6  # seconds by which launches of two processes differ all their life (benchmarks/results/timing_spike.md)
+ISSUING = 6e-3  # seconds of a turn that calls may take to be issued, while a kernel holds the GPU
 LARGE = 2 << 30  # bytes of a set of values, from which on there are two
 
 
@@ -84,24 +85,27 @@ class GpuTimekeeper(Timekeeper):
         performers: dict[Name, GpuPerformer] = {
             "baseline": GpuPerformer(baseline[0]), "candidate": GpuPerformer(candidate[0])
         }  # fmt: skip
-        most = calls_of_a_turn(0.0, GpuStage.bytes_of(calls))
+        size, memory = GpuStage.bytes_of(calls), torch.cuda.get_device_properties(device).total_memory
+        most = calls_of_a_turn(0.0, size, memory)
         count = min(FIRST_CALLS, most)
 
-        def arms_of(count: int) -> GpuArms:
+        def arms_of(count: int, *, capture: bool) -> GpuArms:
             chance = random.Random(derive(call.seed, "turns"))
             arms = GpuArms(
                 performers, GpuStage(calls, count, device), fresh, flush, chance, outputs, allowed,
                 "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,
             )  # fmt: skip
-            arms.rehearse()
+            arms.rehearse(capture=capture)
             return arms
 
         try:
-            arms = arms_of(count)
+            arms = arms_of(count, capture=True)
             if count < most:
-                count = calls_of_a_turn(arms.slowest(), GpuStage.bytes_of(calls))
+                count, captured = calls_of_a_turn(arms.slowest(), size, memory), arms.captured
+                if not captured:
+                    count = max(2, min(count, int(ISSUING / max(arms.issuing.values()))))
                 del arms  # its memory
-                arms = arms_of(count)
+                arms = arms_of(count, capture=captured)
             yield arms
         except (torch.OutOfMemoryError, NoDeviceMemory) as error:
             raise TooLarge(

@@ -16,10 +16,12 @@ import importlib.util
 import os
 import random
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -43,6 +45,7 @@ BACKWARD = "backward"  # the name of a candidate's own gradients
 _USER = "candidate"
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_PERTURB = -1, -2, -3, -6
 
+AWAKE = 0.05  # seconds
 _MOST_NAMES = 10
 _FREED = (1 << 20, 64 << 20)  # bytes: torch's allocator keeps blocks of at most 1 MiB apart from larger ones
 _EXPORTS = {
@@ -118,6 +121,7 @@ def serve(channel: socket.socket, report: LayerReport) -> None:
         0, {"is": "ready", "active": list(report.active), "refused": [list(p) for p in report.refused.items()]}
     )
     while True:
+        loaded.wait()
         received = wire.receive(channel, 100)
         if received is None:
             return
@@ -165,6 +169,13 @@ class LoadedCandidate:
                 if handle
                 else MappedBuffer(next(files), size)
             )
+
+    def wait(self) -> None:
+        """Between turns on a GPU, be awake for a moment: waking up would take as long as a small kernel."""
+        end = time.monotonic() + AWAKE
+        while self._stage is not None and time.monotonic() < end:
+            if select.select([self._channel], [], [], 0)[0]:
+                return
 
     def answer(self, request: Message) -> Mapping[str, object]:
         """One request's reply."""

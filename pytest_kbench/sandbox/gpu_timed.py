@@ -188,7 +188,7 @@ class Stage:
             self._forget()
         assert self._arena.pool is not None, "it was closed"
         with torch.cuda.use_mem_pool(self._arena.pool):
-            torch.cuda._sleep(int((2 * self.issuing * count + _SPARE) * _CYCLES))
+            torch.cuda._sleep(int((2 * self.issuing * len(self._calls) + _SPARE) * _CYCLES))  # the same in every turn
             self._events[0].record()
             for call in self._calls[:count]:
                 self._steps[part](call)

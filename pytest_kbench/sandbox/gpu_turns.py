@@ -75,7 +75,7 @@ class GpuStage:
 
     def __init__(self, calls: Calls, count: int, device: torch.device) -> None:
         self.calls, self.count, self.device = calls, count, device
-        self.short = max(1, count // 2)
+        self.short = max(1, count // 4)
         gradients = tuple(each for each in calls.gradients if each is not None)
         specs: tuple[Spec | OutputSpec, ...] = (*calls.given, *calls.outputs, *gradients)
         rows: list[Row] = []
@@ -240,7 +240,10 @@ class GpuPerformer:
         begun = time.perf_counter()
         reveal()
         settle(device)
-        reply = connection.request("turn", {"part": part, "count": count}, time.monotonic() + seconds, wire.Timed)
+        revealed = time.perf_counter()
+        body, deadline = {"part": part, "count": count}, time.monotonic() + seconds
+        reply = connection.request("turn", body, deadline, wire.Timed, awake=True)
+        answered = time.perf_counter()
         if isinstance(reply, Failure):
             return reply
         due = [] if part == "before" else self.stage.due(part)
@@ -250,7 +253,7 @@ class GpuPerformer:
         looks = [_places_in(row, self.chance, device) for _, row in pairs]
         seen = [self._gathered(lies, row, count, look) for (lies, row), look in zip(pairs, looks, strict=True)]
         settle(device)
-        wall = time.perf_counter() - begun
+        ended = time.perf_counter()
         if (still := connection.stand_still(STOPPING)) is not None:
             return still
         if len(reply.nanoseconds) != 1:
@@ -260,11 +263,14 @@ class GpuPerformer:
             text = "outputs of timed calls were not finished when it said that they were"
             return connection.failed(Reason.CLOCK, text)
         self.outputs = [each.view(row.dtype)[:, : row.elements] for each, (_, row) in zip(whole, pairs, strict=True)]
-        return Turn((max(reply.nanoseconds[0], 1) * 1e-9 / count,) * count, wall, None, 0.0)
+        claimed = (max(reply.nanoseconds[0], 1) * 1e-9 / count,) * count
+        return Turn(claimed, ended - begun, None, 0.0, beside=(revealed - begun) + (ended - answered))
 
     def poison(self, part: Part) -> None:
-        """Fill what the last turn gave, where that lies in the arena, with what nobody computes."""
+        """Fill what the next turn will give, as far as that is known, with what nobody computes."""
         assert self._arena is not None, "rehearse comes first"
+        if not all(each.everywhere for each in self._lies):
+            self.stage.poison()
         for lies, row in zip(self._lies, self.stage.due(part), strict=False):
             if lies.begins is not None:
                 inside = lies.begins if lies.everywhere else lies.begins[lies.begins >= 0]

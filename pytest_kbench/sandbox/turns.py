@@ -76,13 +76,14 @@ class Turn:
 
     `wall` is the grader's clock, from letting the child go until it stood still. `cpu` is processor time of all of the
     child's processes by the kernel's count, `None` where a GPU does the work; `delayed` is how long it was ready to run
-    and did not because of others.
+    and did not because of others. `beside` is the part of `wall` in which the grader worked itself.
     """
 
     claimed: tuple[float, ...]
     wall: float
     cpu: float | None
     delayed: float
+    beside: float = 0.0
 
 
 class _Place:

@@ -123,7 +123,7 @@ def measure(
             break
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
     found, spread, uneven = ratios(used, error, precision.dead_band)
-    beyond = hidden(kept, error)
+    beyond = hidden(kept, error, alone=precision.alone)
     word = stats.speed(found, precision) if used is kept else "ambiguous"
     if word == "faster" and not trusted and not _whatever_is_hidden(found, beyond, precision):
         word = "ambiguous"
@@ -174,15 +174,20 @@ def _spreads(block: Block) -> tuple[float, float]:
     return (above - (ours.mean - ours.least)) / least, above / least - (ours.mean / ours.least - 1.0)
 
 
-def hidden(blocks: Sequence[Block], error: float) -> Interval | None:
+def hidden(blocks: Sequence[Block], error: float, *, alone: bool = False) -> Interval | None:
     """How much longer a call takes than the quickest is said to take, candidate against baseline, as a share of that.
 
-    By the clock that leaves less open. Of undisturbed blocks, in which both arms had turns of two lengths.
+    By the clock that leaves less open. Of undisturbed blocks, in which both arms had turns of two lengths. `alone`: the
+    candidate's own, which needs no belief in what is honest, where a call takes nothing beside what is claimed of it.
     """
+
+    def more(block: Block, clock: str) -> float:
+        return _longer(block.candidate, clock) - (1.0 if alone else _longer(block.baseline, clock))
+
     known = [
         found
         for clock in CLOCKS
-        if (found := stats.interval([_longer(b.candidate, clock) - _longer(b.baseline, clock) for b in blocks
+        if (found := stats.interval([more(b, clock) for b in blocks
                                      if clock in b.candidate.steps and clock in b.baseline.steps], error))
     ]  # fmt: skip
     return min(known, key=lambda each: each.high, default=None)
