@@ -4,10 +4,11 @@
     python benchmarks/timing_accuracy.py --trials 8       # fewer of each, to look at
     python benchmarks/timing_accuracy.py --device cuda    # on a GPU
 
-Each trial starts two children and compares them as the speed check does. On the CPU the slower one does more rows, on a
-GPU it spins for so many cycles more. Beside it stand what other methods say of the same two functions, in one process,
-one after the other: medians of single calls, `torch.utils.benchmark`, the mean of 100 calls after three to warm up, as
-KernelBench describes it, and Triton's `do_bench` where there is Triton. Prints a Markdown table.
+Each trial compares two children as the speed check does; they are new after every few trials. On the CPU the slower one
+does more rows, on a GPU it spins for so many cycles more. Beside it stand what other methods say of the same two
+functions, in one process, one after the other: medians of single calls, `torch.utils.benchmark`, the mean of 100 calls
+after three to warm up, as KernelBench describes it, and Triton's `do_bench` where there is Triton. Prints a Markdown
+table.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +42,7 @@ from pytest_kbench.timing.paired import Paired
 SETTINGS = Settings(device="cpu")
 COLUMNS = 1024
 SIZES = {20: 12, 200: 300, 2000: 3300}  # about how many microseconds a call takes: rows of float32
+RENEWED = 5  # trials of the same children
 RATIOS = (0, 1, 2, 5, 10)  # per cent of rows more
 SOURCE = """
 import torch
@@ -105,7 +107,7 @@ def main() -> None:
             for size in given.sizes:
                 trials = math.ceil(given.identical / len(given.sizes)) if ratio == 0 else given.trials
                 pair = gpu_pair(Path(folder), size, ratio) if on_gpu else cpu_pair(Path(folder), size, ratio)
-                found = [each for each in (ours(keeper, pair) for _ in range(trials)) if each is not None]
+                found = list(ours(keeper, pair, trials))
                 show(size, ratio, "paired turns", found)
                 if ratio in (0, 5) and given.others:
                     methods = {**OTHERS, **gpu_methods()} if on_gpu else OTHERS
@@ -163,21 +165,26 @@ def frequency() -> float:
     return 200_000_000 / (long - short) * 1e3
 
 
-def ours(keeper: Timekeeper, pair: Pair) -> Trial | None:
-    """Both functions in children of their own, which are new each time. Nothing where no block was undisturbed."""
-    begun = time.perf_counter()
+def ours(keeper: Timekeeper, pair: Pair, count: int) -> Iterator[Trial]:
+    """So many comparisons of both functions, in children that are renewed every few of them."""
     task = load(pair.first)[0]
-    first, second = (
-        keeper.several(Program("reference", file, ("rows",), device=keeper.device), Limits(), SETTINGS.build_timeout)
-        for file in (pair.first, pair.second)
-    )
-    assert not isinstance(first, Failure), first
-    assert not isinstance(second, Failure), second
-    with keeper.staged(task, call_of(task), SETTINGS, first, second) as arms:
-        paired = keeper.compared(arms, SETTINGS.budget)
-    for each in (*first, *second):
-        each.close()
-    return trial(pair, paired, time.perf_counter() - begun)
+    for start in range(0, count, RENEWED):
+        first, second = (
+            keeper.several(
+                Program("reference", file, ("rows",), device=keeper.device), Limits(), SETTINGS.build_timeout
+            )
+            for file in (pair.first, pair.second)
+        )
+        assert not isinstance(first, Failure), first
+        assert not isinstance(second, Failure), second
+        for _ in range(min(RENEWED, count - start)):
+            begun = time.perf_counter()
+            with keeper.staged(task, call_of(task), SETTINGS, first, second) as arms:
+                paired = keeper.compared(arms, SETTINGS.budget)
+            if (found := trial(pair, paired, time.perf_counter() - begun)) is not None:
+                yield found
+        for each in (*first, *second):
+            each.close()
 
 
 def call_of(task: Task) -> Call:

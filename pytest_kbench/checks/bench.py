@@ -25,7 +25,7 @@ from ..expression import shape
 from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.golden import Backward, ReferenceFailed
-from ..oracle.inputs import InputsFailed, Placed, Plain, TooLarge
+from ..oracle.inputs import InputsFailed, Placed, Plain, can_judge
 from ..oracle.tolerance import Tolerance
 from ..oracle.truth import Question, Truth, Truths, answer, ask, rule_of
 from ..record import Reason
@@ -405,7 +405,7 @@ class Bench:
             try:
                 tried = graph and any(map(gradients.tries, self._differentiated()))
                 self._gradients = tried or not any(map(self.takes, self.task.dtypes))
-            except (ReferenceFailed, InputsFailed, CaseError, TooLarge):
+            except (ReferenceFailed, InputsFailed, CaseError):
                 return True  # it is the task that gives none, as each case will say
             self.release()
         return self._gradients
@@ -442,6 +442,7 @@ class Bench:
             replace(call, dtype=dtype, layouts=(), plans=(), absent=(), seed=seed)
             for call in sorted(by_shape.values(), key=lambda call: math.prod(size for _, size in call.dims))
             if not self._is_empty(dict(call.dims))  # nothing has no dtype to be refused
+            and can_judge(self.task, call, self.settings.device)
         ]
 
     def _is_empty(self, dims: Mapping[str, int]) -> bool:

@@ -197,7 +197,7 @@ class Search:
             if anew:
                 self._next_child = self.examples + RENEWED * (1 if waited < SLOW_START else SELDOM)
             self._dims.update(call.dims for call in case.calls)
-            if record.status == "skipped":
+            if record.status == "skipped" and record.reason is not Reason.MEMORY:
                 self._refused[record.facts.get("refuses", "")] += 1
             self._waited += waited
             self._asked += record.seconds.get("inputs", 0.0) + record.seconds.get("reference", 0.0)

@@ -219,6 +219,15 @@ def _elements(task: Task, dims: Mapping[str, int]) -> int:
     return sum(math.prod(extent(dims) for extent in shape(each.shape)) for each in task.tensors)
 
 
+def can_judge(task: Task, call: Call, device: str) -> bool:
+    """Whether the device has the memory that judging a call takes, if nobody else uses it."""
+    try:
+        _require_device_memory(task, dict(call.dims), torch.device(device))
+    except TooLarge:
+        return False
+    return True
+
+
 def _require_device_memory(task: Task, dims: Mapping[str, int], device: torch.device) -> None:
     if device.type != "cuda":
         return

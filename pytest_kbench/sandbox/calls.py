@@ -20,7 +20,17 @@ from .buffers import SharedBuffer, mislead, poison, same_bytes, shared_buffer, t
 from .connection import Connection, Overtime
 from .kept import Kept
 from .limits import LayerReport
-from .outcome import Failure, OutputClaim, OutputSpec, Program, Returned, SandboxError, TensorArgument, ValueArgument
+from .outcome import (
+    Failure,
+    NoDeviceMemory,
+    OutputClaim,
+    OutputSpec,
+    Program,
+    Returned,
+    SandboxError,
+    TensorArgument,
+    ValueArgument,
+)
 from .output import one_line
 
 
@@ -322,7 +332,8 @@ class Child:
                 try:
                     known = shared_buffer(used, self.device)
                 except OSError as error:
-                    raise SandboxError(f"no {used} bytes of memory to share with a child: {error}") from error
+                    kind = NoDeviceMemory if self.device.type == "cuda" else SandboxError
+                    raise kind(f"no {used} bytes of memory to share with a child: {error}") from error
                 self.connection.shared_bytes += self._counted(known)
                 self._new.append(known)
         known.arrange(used)

@@ -19,7 +19,7 @@ LONGEST_DETAIL = 16_000  # characters of a traceback
 LONGEST_COMPILER_OUTPUT = 64_000
 MOST_FRAMES = 20
 _MEMORY_SIGNS = (
-    "cuda out of memory",
+    "out of memory",
     "can't allocate memory",
     "not enough memory",
     "bad_alloc",

@@ -72,3 +72,85 @@ def test_the_reference_is_as_fast_as_itself_on_a_gpu(grader, tmp_path):
     (timing,) = timed(grader, path).timings
     assert timing.speed == "same"
     assert timing.clock == "CUDA events around a graph"
+
+
+BACKWARD = """
+import torch
+from pytest_kbench import Task, Tensor
+
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)
+
+
+task = Task(
+    softmax,
+    args=[Tensor("x", "rows columns")],
+    shapes={"large": dict(rows=2048, columns=1024)},
+    time=dict(cuda=["large"]),
+    grad=["x"],
+    time_backward=True,
+)
+"""
+
+
+@pytest.mark.parametrize("name", ["rows.cu", "eager.py"])
+def test_a_backward_is_timed_alone_on_a_gpu(grader, tmp_path, name):
+    (tmp_path / "softmax.py").write_text(BACKWARD)
+    forward, backward = grader.grade(
+        tmp_path / "softmax.py", ROOT / "candidates" / "softmax" / name, checks=["speed"]
+    ).records
+    assert (forward.status, backward.status) == ("passed", "passed"), backward.message
+    assert backward.timings[0].clock == "CUDA events around a graph"
+    assert backward.timings[0].seconds["baseline"] > 0
+
+
+IN_PLACE = """
+import torch
+from pytest_kbench import Scalar, Task, Tensor
+
+
+def scaled(x, y, factor):
+    return x.add_(y, alpha=factor)
+
+
+task = Task(
+    scaled,
+    args=[Tensor("x", "n"), Tensor("y", "n"), Scalar("factor", 0.5)],
+    shapes={"large": dict(n=1 << 20)},
+    time=dict(cuda=["large"]),
+    in_place=["x"],
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [("return x.add_(y, alpha=factor)", "passed"), ("x.mul_(1.0)\n    return x + factor * y", "wrong")],
+)
+def test_what_is_written_in_place_is_looked_at_on_a_gpu(grader, tmp_path, body, outcome):
+    (tmp_path / "scaled.py").write_text(IN_PLACE)
+    (tmp_path / "mine.py").write_text(f"def scaled(x, y, factor):\n    {body}\n")
+    (record,) = grader.grade(tmp_path / "scaled.py", tmp_path / "mine.py", checks=["speed"]).records
+    assert (str(record.reason) if record.status == "failed" else record.status) == outcome, record.message
+
+
+def test_what_cannot_be_captured_is_queued_and_said_to_be(grader, tmp_path):
+    path = tmp_path / "synchronises.py"
+    path.write_text("import torch\n\n\ndef softmax(x):\n    float(x[0, 0])\n    return torch.softmax(x, dim=-1)\n")
+    record = timed(grader, path)
+    assert record.status == "passed", record.message
+    assert record.timings[0].clock == "CUDA events around queued calls"
+    assert record.timings[0].speed != "faster"
+
+
+def test_a_kernel_that_reads_beyond_its_tensor_costs_one_verdict(grader, tmp_path):
+    path = tmp_path / "beyond.py"
+    path.write_text(
+        "import torch\n\n\ndef softmax(x):\n"
+        "    index = torch.full((1,), 1 << 40, device=x.device)\n"
+        "    return torch.softmax(x, dim=-1) + torch.zeros(4, device=x.device)[index]\n"
+    )
+    record = timed(grader, path)
+    assert (record.status, str(record.reason)) == ("failed", "crashed"), record.message
+    assert timed(grader, ROOT / "candidates" / "softmax" / "eager.py").status == "passed"
