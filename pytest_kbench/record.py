@@ -139,10 +139,13 @@ class Timing:
         if self.rejected > self.blocks / 2 and self.speed == "ambiguous":
             return f"ambiguous: something else was busy in {self.rejected} blocks"
         ends = f"({self.low:.3g} to {self.high:.3g})"
+        bound = (
+            f"; host-bound: issuing a call takes {self.issuing['candidate'] * 1e6:.3g} us" if self.host_bound else ""
+        )
         if self.speed == "same":
-            return f"as fast {ends}"
+            return f"as fast {ends}{bound}"
         comma = "" if self.speed == "faster" else ","
-        return f"{self.speedup:.3g}x{comma} {self.speed} {ends}"
+        return f"{self.speedup:.3g}x{comma} {self.speed} {ends}{bound}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,13 @@ def timed(records: Sequence[Record]) -> str | None:
         return None
     first, known = timings[0], [each.unseen for each in timings if each.unseen is not None]
     threads = "one thread" if first.threads == 1 else f"{first.threads} threads"
+    on_gpu = [each for each in timings if each.clock.startswith("CUDA")]
+    queued = sum("queued" in each.clock for each in on_gpu)
+    how = f"{threads}, cold caches" if len(on_gpu) < len(timings) else "calls captured as CUDA graphs, cold caches"
     unclear = sum(each.speed == "ambiguous" for each in timings)
     told = [
-        f"times: against the {first.baseline}, {threads}, cold caches, intervals of 99 %",
+        f"times: against the {first.baseline}, {how}, intervals of 99 %",
+        *([f"{queued} of {len(on_gpu)} could not be captured, and were queued"] if queued else []),
         f"identical programs differ by {max(each.floor for each in timings):.1%} here",
         *([f"half of the candidates could have hidden no more than {statistics.median(known):.0%}"] if known else []),
         *([f"{unclear} of {len(timings)} are ambiguous (?): a longer --kbench-budget tells more"] if unclear else []),

@@ -39,7 +39,7 @@ class Arena:
     """Memory of the grader's for torch's allocator; where it is full, blocks are the process's own."""
 
     def __init__(self, buffer: OpenedBuffer, size: int, device: torch.device) -> None:
-        self._buffer = buffer  # which stays open as long as this is used
+        self._buffer: OpenedBuffer | None = buffer  # which stays open as long as this is used
         self._begin, self._end, self._device = buffer.address, buffer.address + size, device.index or 0
         self._next = self._begin
         self._freed: list[tuple[int, int]] = []
@@ -60,6 +60,7 @@ class Arena:
         self.pool = None
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
+        self._buffer = None
 
     def place(self, tensor: torch.Tensor) -> int | None:
         """Where a tensor begins, in bytes from the start; `None` where it does not lie here as the grader reads it."""
@@ -173,8 +174,18 @@ class Stage:
                 for call in calls:
                     step(call)
             finally:
-                graph.capture_end()
+                self._end(graph)
         return graph
+
+    def _end(self, graph: Any) -> None:
+        """End a capture; where it went wrong torch leaves its allocator as if it went on."""
+        try:
+            graph.capture_end()
+        except Exception:
+            index = torch.cuda.current_device()
+            torch._C._cuda_endAllocateToPool(index, self._arena.id)
+            torch._C._cuda_releasePool(index, self._arena.id)
+            raise
 
     def _replay(self, part: str, count: int) -> None:
         graphs = self._graphs[part] if count > self._short else self._graphs[part][:1]

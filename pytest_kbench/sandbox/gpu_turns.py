@@ -112,9 +112,10 @@ class GpuStage:
         """Let the children see the values."""
         self.buffer.data[: self._inputs].copy_(self._hidden)
 
-    def poison(self) -> None:
-        """Fill every output with what nobody computes."""
-        for each in self._filled:
+    def poison(self, part: Part) -> None:
+        """Fill what a part of the calls fills with what nobody computes; a backward may need the outputs."""
+        count = len(self.calls.outputs)
+        for each in self._filled[count:] if part == "backward" else self._filled[:count]:
             poison(self.buffer.data[each.begin : each.end], each.dtype)
 
     def settle_cache(self) -> None:
@@ -270,8 +271,8 @@ class GpuPerformer:
         """Fill what the next turn will give, as far as that is known, with what nobody computes."""
         assert self._arena is not None, "rehearse comes first"
         if not all(each.everywhere for each in self._lies):
-            self.stage.poison()
-        for lies, row in zip(self._lies, self.stage.due(part), strict=False):
+            self.stage.poison(part)
+        for lies, row in zip(self._lies, [] if part == "before" else self.stage.due(part), strict=False):
             if lies.begins is not None:
                 inside = lies.begins if lies.everywhere else lies.begins[lies.begins >= 0]
                 places = torch.arange(row.lines, device=inside.device)

@@ -5,6 +5,7 @@ All outputs of all timed calls are compared with the other arm's, every element:
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 import time
@@ -119,17 +120,19 @@ class GpuArms:
         performer = self.performers[name]
         parts: tuple[Part, ...] = ("before", "backward") if self.part == "backward" else ("forward",)
         for part in parts:
-            made = performer.turn(part, self.seconds, lambda: self._clear(name, performer), self._reveal, count)
+            made = performer.turn(
+                part, self.seconds, functools.partial(self._clear, name, performer, part), self._reveal, count
+            )
             if isinstance(made, Failure):
                 raise ArmFailed(name, made)
         assert isinstance(made, Turn)
         return made
 
-    def _clear(self, name: Name, performer: GpuPerformer) -> None:
+    def _clear(self, name: Name, performer: GpuPerformer, part: Part) -> None:
         """Poison and empty caches; how long that takes tells whether somebody else uses the GPU."""
         torch.cuda.synchronize(self.stage.device)
         begun = time.perf_counter()
-        performer.poison("forward" if self.part == "forward" else "backward")
+        performer.poison(part)
         self.stage.settle_cache()
         self.flush()
         torch.cuda.synchronize(self.stage.device)

@@ -124,6 +124,7 @@ def measure(
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
     found, spread, uneven = ratios(used, error, precision.dead_band)
     beyond = hidden(kept, error, alone=precision.alone)
+    found = None if found is None else stats.widened(found, precision.offset)
     word = stats.speed(found, precision) if used is kept else "ambiguous"
     if word == "faster" and not trusted and not _whatever_is_hidden(found, beyond, precision):
         word = "ambiguous"

@@ -49,7 +49,8 @@ class Precision:
     difference within it, or within `least`, is none. `most` is the largest floor by which anything can be told. `slack`
     are seconds by which a block's turns of two honest children may differ beside their calls: whoever uses more memory
     finds the rest of its program out of the caches afterwards. With `alone` a call takes nothing beside what is claimed
-    of it: what could be hidden needs no comparison with the baseline.
+    of it: what could be hidden needs no comparison with the baseline. `offset` is a log-ratio by which two processes
+    may differ for all of their lives: more blocks do not show it, so intervals are wider by it.
     """
 
     half_width: float
@@ -58,6 +59,7 @@ class Precision:
     slack: float
     floor: float = 0.0
     alone: bool = False
+    offset: float = 0.0
 
     @property
     def dead_band(self) -> float:
@@ -66,7 +68,7 @@ class Precision:
 
 
 CPU: Final = Precision(half_width=0.01, least=0.01, most=0.03, slack=1e-3)
-CUDA: Final = Precision(half_width=0.004, least=0.004, most=0.01, slack=3e-4, alone=True)
+CUDA: Final = Precision(half_width=0.004, least=0.004, most=0.01, slack=3e-4, alone=True, offset=1e-3)
 
 
 def block(baseline: Sequence[float], candidate: Sequence[float]) -> float:
@@ -96,6 +98,11 @@ def _rank(count: int, error: float) -> int:
     while (tail := tail + math.comb(count, rank)) <= allowed:
         rank += 1
     return rank
+
+
+def widened(found: Interval, offset: float) -> Interval:
+    """An interval with room for what all of its blocks have in common."""
+    return Interval(found.low - offset, found.median, found.high + offset)
 
 
 def due(count: int) -> bool:

@@ -111,7 +111,7 @@ from pytest_kbench import Scalar, Task, Tensor
 
 
 def scaled(x, y, factor):
-    return x.add_(y, alpha=factor)
+    x.add_(y, alpha=factor)
 
 
 task = Task(
@@ -126,7 +126,7 @@ task = Task(
 
 @pytest.mark.parametrize(
     ("body", "outcome"),
-    [("return x.add_(y, alpha=factor)", "passed"), ("x.mul_(1.0)\n    return x + factor * y", "wrong")],
+    [("x.add_(y, alpha=factor)", "passed"), ("x.add_(y, alpha=1.01 * factor)", "wrong")],
 )
 def test_what_is_written_in_place_is_looked_at_on_a_gpu(grader, tmp_path, body, outcome):
     (tmp_path / "scaled.py").write_text(IN_PLACE)
