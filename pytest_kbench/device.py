@@ -27,13 +27,14 @@ def resolved(name: str) -> str:
     Raises `ValueError` for a GPU that is not there, and for what is no name.
     """
     if NAMES.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no device: choose auto, cpu, cuda or cuda:N")
+        raise ValueError("choose auto, cpu, cuda or cuda:N")
     if name == CPU or (name == "auto" and not gpus()):
         return CPU
     index = int(name.partition(":")[2] or 0)
     if index >= gpus():
-        there = "no GPU" if not gpus() else "one GPU" if gpus() == 1 else f"{gpus()} GPUs"
-        raise ValueError(f"{name}: torch sees {there} here")
+        if not gpus():
+            raise ValueError("torch sees no GPU here; choose auto or cpu")
+        raise ValueError(f"torch sees {gpus()} here, from cuda:0 to cuda:{gpus() - 1}")
     return f"cuda:{index}"
 
 

@@ -314,7 +314,7 @@ class LoadedCandidate:
     def turn(self, request: Message) -> Mapping[str, object]:
         """Make the rehearsed calls, or what of them is asked for, and say what the clock here shows."""
         if self._stage is not None:
-            taken, places = self._stage.turn(request["part"], request["count"])
+            taken, places = self._stage.turn(request["part"], request["count"], request["hold"] * 1e-9)
             return {"is": "timed", "nanoseconds": taken, "places": places}
         assert self._function is not None, "load comes first"
         calls, fills = self._rehearsed[: request["count"]], self._destination_passing

@@ -26,7 +26,6 @@ from .timed import Function, Rehearsed
 
 GRAIN: Final = 256  # bytes: where outputs begin, in an arena
 _CYCLES: Final = 2e9  # of a GPU in a second, at most
-_SPARE: Final = 100e-6  # seconds that the spin lasts beyond what issuing took
 _ISSUED: Final = 64  # calls by which the time of issuing is found
 _MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
 _FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
@@ -142,16 +141,16 @@ class Stage:
         self._calls = ()
         self._arena.close()
 
-    def turn(self, part: str, count: int) -> tuple[list[int], list[list[int]]]:
+    def turn(self, part: str, count: int, hold: float) -> tuple[list[int], list[list[int]]]:
         """Make the first `count` calls, or this part of them: nanoseconds of all together.
 
-        And where outputs lie, if that was not known before.
+        And where outputs lie, if that was not known before. Calls that are issued are held for so many seconds.
         """
         with _uncollected():
             if part in self._graphs:
                 self._replay(part, count)
             else:
-                self._issue(part, count)
+                self._issue(part, count, hold)
             self._events[1].synchronize()
         taken = self._events[0].elapsed_time(self._events[1]) * 1e6
         return [round(taken)], [] if part in self._graphs else [self._places(call) for call in self._calls[:count]]
@@ -194,12 +193,12 @@ class Stage:
             graph.replay()
         self._events[1].record()
 
-    def _issue(self, part: str, count: int) -> None:
+    def _issue(self, part: str, count: int, hold: float) -> None:
         if part != "backward":
             self._forget()
         assert self._arena.pool is not None, "it was closed"
         with torch.cuda.use_mem_pool(self._arena.pool):
-            torch.cuda._sleep(int((2 * self.issuing * len(self._calls) + _SPARE) * _CYCLES))  # the same in every turn
+            torch.cuda._sleep(int(hold * _CYCLES))
             self._events[0].record()
             for call in self._calls[:count]:
                 self._steps[part](call)

@@ -226,9 +226,15 @@ class GpuPerformer:
             self._stage = self._arena = None
 
     def turn(
-        self, part: Part, seconds: float, before: Callable[[], None], reveal: Callable[[], None], count: int
+        self,
+        part: Part,
+        seconds: float,
+        before: Callable[[], None],
+        reveal: Callable[[], None],
+        count: int,
+        hold: float = 0.0,
     ) -> Turn | Failure:
-        """Make the first `count` calls once; `outputs` are theirs then.
+        """Make the first `count` calls once; `outputs` are theirs then. What is no graph is held for so many seconds.
 
         `before` is done when nothing of the child runs on a CPU any more, before the clock starts, `reveal` after that.
         """
@@ -242,7 +248,7 @@ class GpuPerformer:
         reveal()
         settle(device)
         revealed = time.perf_counter()
-        body, deadline = {"part": part, "count": count}, time.monotonic() + seconds
+        body, deadline = {"part": part, "count": count, "hold": round(hold * 1e9)}, time.monotonic() + seconds
         reply = connection.request("turn", body, deadline, wire.Timed, awake=True)
         answered = time.perf_counter()
         if isinstance(reply, Failure):

@@ -31,6 +31,7 @@ MOST_OF_ONE = 64 << 20  # bytes of a call that is kept to be graded in full
 COMPARED = 1 << 26  # elements at once
 IDLE = 4.0  # times what is usual: what emptying the caches takes where somebody else uses the GPU
 IDLE_SLACK = 500e-6  # seconds
+HELD, SPARE = 2.0, 100e-6  # times what issuing took, and seconds beyond that
 WARM_UP = 0.3  # seconds
 WARM_TURNS = 3
 
@@ -120,13 +121,17 @@ class GpuArms:
         performer = self.performers[name]
         parts: tuple[Part, ...] = ("before", "backward") if self.part == "backward" else ("forward",)
         for part in parts:
-            made = performer.turn(
-                part, self.seconds, functools.partial(self._clear, name, performer, part), self._reveal, count
-            )
+            clear = functools.partial(self._clear, name, performer, part)
+            made = performer.turn(part, self.seconds, clear, self._reveal, count, self._hold)
             if isinstance(made, Failure):
                 raise ArmFailed(name, made)
         assert isinstance(made, Turn)
         return made
+
+    @property
+    def _hold(self) -> float:
+        """Seconds that queued calls wait to be let go: as long as issuing all may take, and the same for both arms."""
+        return 0.0 if self.captured else HELD * max(self.issuing.values(), default=0.0) * self.stage.count + SPARE
 
     def _clear(self, name: Name, performer: GpuPerformer, part: Part) -> None:
         """Poison and empty caches; how long that takes tells whether somebody else uses the GPU."""

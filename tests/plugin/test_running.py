@@ -114,7 +114,7 @@ def test_a_fresh_run_has_a_fresh_seed(project):
         ("--kbench-case=dims(rows=3,rows=4)", "--kbench-case: *gives a name twice"),
         ("--kbench-threads=0", "--kbench-threads=0: a whole number from 1 to 4096 is needed"),
         ("--kbench-sandbox=of", "--kbench-sandbox=of: choose auto, strict, off"),
-        ("--kbench-device=tpu", "--kbench-device=tpu: choose auto or cpu*"),
+        ("--kbench-device=tpu", "--kbench-device=tpu: choose auto, cpu, cuda or cuda:N*"),
         ("--kbench-case=rows=3", "--kbench-case: *no part of a case*"),
         ("--kbench-candidate=nobody.py", "--kbench-candidate=nobody.py: no task has a candidate of that name"),
     ],

@@ -105,10 +105,10 @@ def test_both_work_in_a_run_that_grades(project):
 
 
 def test_a_device_that_is_none_fails_the_test_that_asks_for_it(pytester, timed):
-    pytester.makeini("[pytest]\nkbench_device = cuda\n")
+    pytester.makeini("[pytest]\nkbench_device = tpu\n")
     result = timed("assert kbench_device", fixtures="kbench_device")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*kbench_device = cuda: choose auto or cpu*"])
+    result.stdout.fnmatch_lines(["*kbench_device = tpu: choose auto, cpu, cuda or cuda:N*"])
 
 
 def test_pytest_says_what_the_fixtures_are_for(pytester):
