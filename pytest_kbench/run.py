@@ -13,7 +13,7 @@ import pytest
 
 from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, CaseError, NamedCase
-from .device import device_for
+from .device import CPU, device_for
 from .options import (
     AUDIT,
     CANDIDATE,
@@ -185,10 +185,10 @@ class Run:
         return replace(record, message=told, facts={**record.facts, SEARCHED: "1"})
 
     def audit(self, task: Task) -> Audit:
-        """The audit of a task."""
+        """The audit of a task, on the CPU: what it asks is whether the task notices."""
         from .audit.audit import audit
 
-        return audit(task, self.settings)
+        return audit(task, replace(self.settings, device=CPU))
 
     def internal(self, planned: Planned, error: Exception) -> Record:
         """The record of an item that an error of our own ended."""

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
-from pytest_kbench import Settings, device
+from pytest_kbench import Grader, Settings, device
 from pytest_kbench.candidate import Candidate
+from pytest_kbench.checks import bench
 from pytest_kbench.device import device_for, kind_of, resolved
+from pytest_kbench.oracle.inputs import TooLarge
+from pytest_kbench.sandbox.outcome import NoDeviceMemory
 
 ROOT = Path(__file__).parent.parent
 
@@ -58,3 +62,28 @@ def test_c_plus_plus_is_graded_on_the_cpu_whatever_else_there_is():
     folder = ROOT / "candidates" / "softmax"
     chosen = {name: device_for(Candidate.at(folder / name), "cuda:1") for name in ("naive.cpp", "rows.cu", "eager.py")}
     assert chosen == {"naive.cpp": "cpu", "rows.cu": "cuda:1", "eager.py": "cuda:1"}
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (TooLarge("judging this takes about 144 GiB of GPU memory, and there are 139 GiB"), "144 GiB"),
+        (torch.OutOfMemoryError("CUDA out of memory.\nTried to allocate"), "beside what others use"),
+        (NoDeviceMemory("no memory of cuda:0"), "beside what others use"),
+    ],
+)
+@pytest.mark.parametrize("check", ["correct", "fuzz"])
+def test_what_a_gpu_has_no_memory_for_is_skipped_and_is_no_fault(monkeypatch, tmp_path, error, told, check):
+    def ask(*given, **named):
+        raise error
+
+    monkeypatch.setattr(bench, "ask", ask)
+    (tmp_path / "mine.py").write_text("import torch\n\n\ndef relu(x):\n    return torch.relu(x)\n")
+    with Grader(Settings(seed=0, examples=3)) as grader:
+        record = grader.grade(ROOT / "tasks" / "relu.py", tmp_path / "mine.py", checks=[check]).records[0]
+    if check == "correct":
+        assert (record.status, str(record.reason)) == ("skipped", "memory")
+        assert told in record.message
+        assert "\n" not in record.message
+    else:
+        assert record.status != "failed"

@@ -16,6 +16,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import torch
+
 from ..argument import Tensor
 from ..build.cache import Store
 from ..build.program import prepare
@@ -25,7 +27,7 @@ from ..expression import shape
 from ..options import Sanitizer, Settings
 from ..oracle.coverage import derive, fixed_cases
 from ..oracle.golden import Backward, ReferenceFailed
-from ..oracle.inputs import InputsFailed, Placed, Plain, can_judge
+from ..oracle.inputs import InputsFailed, Placed, Plain, TooLarge, can_judge
 from ..oracle.tolerance import Tolerance
 from ..oracle.truth import Question, Truth, Truths, answer, ask, rule_of
 from ..record import Reason
@@ -42,6 +44,7 @@ from ..sandbox.host import (
     TensorArgument,
     ValueArgument,
 )
+from ..sandbox.outcome import NoDeviceMemory
 from ..task import Task
 from . import gradients
 from .timekeeper import Timekeeper
@@ -264,8 +267,17 @@ class Bench:
     def call(self, call: Call, hold: int, stages: Stages | None = None) -> Answer:
         """Make one call in the child, and find out the truth about it meanwhile.
 
-        Outputs are held in the child under the number `hold`. Raises `CaseError`, `InputsFailed` and `ReferenceFailed`.
+        Outputs are held in the child under the number `hold`. Raises `CaseError`, `TooLarge`, `InputsFailed` and
+        `ReferenceFailed`.
         """
+        try:
+            return self._called(call, hold, stages)
+        except (torch.OutOfMemoryError, NoDeviceMemory) as error:
+            first = str(error).partition("\n")[0]
+            what = "judging this takes more GPU memory than there is now, beside what others use"
+            raise TooLarge(f"{what}: {first}") from None
+
+    def _called(self, call: Call, hold: int, stages: Stages | None) -> Answer:
         stages = Stages() if stages is None else stages
         rule = rule_of(self.task, self.settings)
         known = self.truths.get(self.task, call, rule, self.settings.device)

@@ -21,7 +21,6 @@ from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question
 from ..record import GRADIENTS, Comparison, Reason, Record, Status
 from ..sandbox.host import Failure, Gradients, OutputClaim, Returned
-from ..sandbox.outcome import NoDeviceMemory
 from ..task import Task
 from .bench import Answer, Bench, Stages
 from .gradients import HOW, IN_BACKWARD, NOTHING, signature
@@ -117,9 +116,6 @@ def run(
         return Finding(Reason.CASE, f"case: {error}")
     except TooLarge as error:
         return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
-    except (torch.OutOfMemoryError, NoDeviceMemory) as error:
-        told = "judging this takes more GPU memory than there is now, beside what others use"
-        return Finding(Reason.MEMORY, f"memory: {told}: {str(error).splitlines()[0]}", "skipped")
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be graded on this case: {error}")
     finally:
