@@ -10,7 +10,7 @@ import enum
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from .options import CheckName
 
@@ -103,7 +103,8 @@ class Timing:
     for it to its end, by the grader's clock, overhead included; `warm` is the candidate's quickest call with its
     inputs in the caches. Of `blocks` blocks so many were `rejected`, because something else was busy. `floor` is the
     log-ratio by which two identical arms differ here, `unseen` the largest share of its time that a candidate could
-    have hidden. `issuing` is what the host takes to issue a call to a GPU, as each arm says. `samples` are the quickest
+    have hidden. `issuing` is what the host takes to issue a call to a GPU, as each arm says. `bytes` are those of all
+    tensors that go in and come out, `flops` the operations of a call, where they are known. `samples` are the quickest
     calls of each block, pairs of baseline and candidate.
     """
 
@@ -124,6 +125,8 @@ class Timing:
     unseen: float | None
     spent: float
     issuing: Mapping[str, float] = field(default_factory=dict)
+    bytes: int | None = None
+    flops: int | None = None
     samples: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -132,8 +135,15 @@ class Timing:
         return self.issuing.get("candidate", 0.0) > self.seconds["candidate"]
 
     @property
+    def rates(self) -> str:
+        """What the candidate moves and computes in a second: `3.95 TB/s`, `612 GB/s, 51.2 TFLOP/s`."""
+        seconds = self.seconds["candidate"]
+        known = ((self.bytes, "B/s"), (self.flops, "FLOP/s"))
+        return ", ".join(_scaled(count / seconds, unit) for count, unit in known if count)
+
+    @property
     def told(self) -> str:
-        """One line: `1.31x faster (1.29 to 1.33)`."""
+        """One line: `1.31x faster (1.29 to 1.33), 3.95 TB/s`."""
         if self.speedup is None or self.low is None or self.high is None:
             return f"ambiguous: {self.blocks} blocks are too few"
         if self.rejected > self.blocks / 2 and self.speed == "ambiguous":
@@ -142,10 +152,20 @@ class Timing:
         bound = (
             f"; host-bound: issuing a call takes {self.issuing['candidate'] * 1e6:.3g} us" if self.host_bound else ""
         )
+        rates = f", {self.rates}" if self.rates else ""
         if self.speed == "same":
-            return f"as fast {ends}{bound}"
+            return f"as fast {ends}{rates}{bound}"
         comma = "" if self.speed == "faster" else ","
-        return f"{self.speedup:.3g}x{comma} {self.speed} {ends}{bound}"
+        return f"{self.speedup:.3g}x{comma} {self.speed} {ends}{rates}{bound}"
+
+
+def _scaled(value: float, unit: str) -> str:
+    """Three digits with a prefix: `3.95 TB/s`."""
+    prefix, scale = next(((name, size) for name, size in _PREFIXES if value >= size), ("", 1.0))
+    return f"{value / scale:.3g} {prefix}{unit}"
+
+
+_PREFIXES: Final = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pytest
 from pytest_kbench import Grader, Reason, Record, Settings, Task, Tensor
 from pytest_kbench.checks import speed
 from pytest_kbench.formats.native import load
+from pytest_kbench.record import Timing
 
 ROOT = Path(__file__).parent.parent
 TASK = '''
@@ -219,3 +220,30 @@ def test_what_a_call_asks_for_holds_and_not_what_its_grader_was_made_with(timed)
     (record, _) = timed(RIGHT, settings=Settings(seed=0, budget=1e-6))
     assert record.timings[0].blocks == 1
     assert "too few" in record.message or "busy" in record.message
+
+
+@pytest.mark.parametrize(
+    ("seconds", "moved", "flops", "told"),
+    [
+        (1e-6, 3_950_000, None, "3.95 TB/s"),
+        (1e-6, 612_000, 51_200_000, "612 GB/s, 51.2 TFLOP/s"),
+        (1.0, 12, 0, "12 B/s"),
+        (1.0, None, None, ""),
+    ],
+)
+def test_what_is_moved_and_computed_in_a_second_has_three_digits(seconds, moved, flops, told):
+    timing = Timing(
+        "reference", "perf_counter_ns", "same", 1.0, 0.99, 1.01, {"baseline": seconds, "candidate": seconds}, {}, None,
+        1, 1, 20, 0, 0.0, None, 1.0, bytes=moved, flops=flops,
+    )  # fmt: skip
+    assert timing.rates == told
+    assert timing.told == ", ".join(filter(None, ["as fast (0.99 to 1.01)", told]))
+
+
+def test_who_waits_for_the_host_is_told_so():
+    timing = Timing(
+        "reference", "CUDA events around a graph", "faster", 2.0, 1.9, 2.1, {"baseline": 4e-6, "candidate": 2e-6}, {},
+        None, 1, 1, 20, 0, 0.0, None, 1.0, issuing={"baseline": 1e-6, "candidate": 25e-6},
+    )  # fmt: skip
+    assert timing.host_bound
+    assert timing.told == "2x faster (1.9 to 2.1); host-bound: issuing a call takes 25 us"

@@ -22,6 +22,7 @@ from ..sandbox.host import Failure
 from ..task import Task
 from ..timing.arms import ArmFailed, Kept
 from ..timing.paired import Paired
+from ..timing.roofline import Work, work_of
 from ..timing.witness import Wrong
 from .bench import Bench, Stages
 from .examine import Finding, recorded, without_gradients
@@ -74,7 +75,7 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
         if arms.in_use > BUSY:
             what = f"the GPU was in use before {arms.in_use:.0%} of the reference's turns: it left work running there"
             return _finding(Reason.CLOCK, what)
-        return _told(bench, arms, paired, warm, floor, keeper)
+        return _told(arms, paired, warm, floor, keeper, work_of(bench.task, call, arms.stage.calls))
     except ArmFailed as error:
         return _failed(error.failure, "the reference" if error.arm == "baseline" else "")
     except CaseError as error:
@@ -156,7 +157,7 @@ def _truth(bench: Bench, call: Call, kept: Kept) -> Truth:
 
 
 def _told(
-    bench: Bench, arms: AnyArms, paired: Paired, warm: float | None, floor: float, keeper: Timekeeper
+    arms: AnyArms, paired: Paired, warm: float | None, floor: float, keeper: Timekeeper, work: Work
 ) -> Timing | Finding:
     blocks = paired.blocks
     if paired.proven > HIDDEN:
@@ -187,6 +188,8 @@ def _told(
         floor=floor,
         unseen=paired.unseen,
         spent=paired.seconds,
+        bytes=work.read + work.written,
+        flops=work.flops,
         issuing={str(name): each for name, each in arms.issuing.items()},
         samples=tuple((each.baseline.least, each.candidate.least) for each in blocks[:MOST_SAMPLES]),
     )
