@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .candidate import escaped, printable
-from .case import Case, CaseError
+from .case import CaseError
 from .collect import AUDITED, CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
@@ -92,7 +92,7 @@ class Session:
             elif files and (whole or files[0] in named) and _misnames_its_task(files):
                 items.append(self._no_task(session, folder, files[0]))
         if self.run.case is not None and not self._is_worker:
-            _require_fit(self.run.case, [each.task for item in items if (each := planned_of(item))])
+            _require_fit(self.run, [each.task for item in items if (each := planned_of(item))])
 
     def _folders(self) -> list[Path]:
         try:
@@ -278,15 +278,15 @@ def _misnames_its_task(files: Sequence[Path]) -> bool:
     return not any(map(native.is_task_file, files)) and native.mentions_task(files[0])
 
 
-def _require_fit(case: Case, tasks: Sequence[Task]) -> None:
+def _require_fit(run: Run, tasks: Sequence[Task]) -> None:
     """Raise `UsageError` for a case that none of these tasks can be asked."""
     from .oracle.inputs import require_fit
 
     problems = []
     for task in tasks:
         try:
-            for call in case.calls:
-                require_fit(task, call)
+            for call in () if run.case is None else run.case.calls:
+                require_fit(task, call, run.settings.device)
         except CaseError as error:
             problems.append(error)
         else:

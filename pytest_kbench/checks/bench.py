@@ -355,7 +355,8 @@ class Bench:
         outputs = [OutputSpec(each.dtype, tuple(each.shape)) for each in plain.outputs[: plain.returned]]
         sent = [_sent(each) for each in question.arguments]
         leaves = () if question.backward is None else question.backward.leaves
-        places = [index for index, each in enumerate(sent) if each.name in leaves]
+        names = [each.name for each in sent]
+        places = [names.index(each) for each in leaves]
         return self._in_time(
             lambda seconds, overtime: child.call(
                 sent, outputs, seconds=seconds, hold=hold, overtime=overtime, leaves=places, apart=apart

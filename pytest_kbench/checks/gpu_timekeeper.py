@@ -45,9 +45,9 @@ class GpuTimekeeper(Timekeeper):
     def compared(self, arms: AnyArms, budget: float) -> Paired:
         """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
         assert isinstance(arms, GpuArms)
-        precision = replace(stats.CUDA, floor=self._floor or 0.0)
+        precision = replace(stats.CUDA, floor=self._floor or 0.0, alone=arms.captured)
         if not arms.captured:
-            precision = replace(precision, least=max(precision.least, LAUNCH / arms.slowest()))
+            precision = replace(precision, least=max(precision.least, LAUNCH / arms.pace()))
         arms.warm_up()
         return measure(arms.take, precision, budget=budget, chance=arms.chance)
 
@@ -77,9 +77,9 @@ class GpuTimekeeper(Timekeeper):
         fresh = self._fresh(task, call, question, GpuStage.bytes_of(calls))
         del question
         try:
-            allowed = bounds_of(task, call, self.device, settings)[-len(outputs) :]
+            allowed, judged = bounds_of(task, call, self.device, settings)[-len(outputs) :], True
         except TooLarge:
-            allowed = (0.0,) * len(outputs)
+            allowed, judged = (0.0,) * len(outputs), False
         torch.cuda.empty_cache()
         flush = self._emptied = Flush(device) if self._emptied is None else self._emptied
         performers: dict[Name, GpuPerformer] = {
@@ -92,7 +92,7 @@ class GpuTimekeeper(Timekeeper):
         def arms_of(count: int, *, capture: bool) -> GpuArms:
             chance = random.Random(derive(call.seed, "turns"))
             arms = GpuArms(
-                performers, GpuStage(calls, count, device), fresh, flush, chance, outputs, allowed,
+                performers, GpuStage(calls, count, device), fresh, flush, chance, outputs, allowed, judged,
                 "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,
             )  # fmt: skip
             arms.rehearse(capture=capture)
@@ -101,7 +101,7 @@ class GpuTimekeeper(Timekeeper):
         try:
             arms = arms_of(count, capture=True)
             if count < most:
-                count, captured = calls_of_a_turn(arms.slowest(), size, memory), arms.captured
+                count, captured = calls_of_a_turn(arms.pace(), size, memory), arms.captured
                 if not captured:
                     count = max(2, min(count, int(ISSUING / max(arms.issuing.values()))))
                 del arms  # its memory

@@ -9,6 +9,8 @@ from __future__ import annotations
 import statistics
 from dataclasses import replace
 
+import torch
+
 from ..case import Call, CaseError, NamedCase
 from ..options import Settings
 from ..oracle.compare import compare
@@ -29,7 +31,6 @@ from .examine import Finding, recorded, without_gradients
 from .timekeeper import AnyArms, Timekeeper
 
 HIDDEN = 0.05  # of its time: what a candidate may seem to hide before it is called a lie
-BUSY = 0.2  # of the baseline's turns, that find the device in use, before it is the candidate that uses it
 MOST_SAMPLES = 400
 
 
@@ -72,8 +73,10 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
             return _finding(Reason.OUT_OF_BOUNDS, "memory beside a buffer was written while it was timed")
         if (wrong := _unlike(bench, call, arms)) is not None:
             return wrong
-        if arms.in_use > BUSY:
-            what = f"the GPU was in use before {arms.in_use:.0%} of the reference's turns: it left work running there"
+        if arms.left_running():
+            what = (
+                "the GPU was in use before the reference's turns, until its process ended: it left work running there"
+            )
             return _finding(Reason.CLOCK, what)
         return _told(arms, paired, warm, floor, keeper, work_of(bench.task, call, arms.stage.calls))
     except ArmFailed as error:
@@ -82,6 +85,9 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
         return Finding(Reason.CASE, f"case: {error}")
     except TooLarge as error:
         return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
+    except torch.OutOfMemoryError as error:
+        first = str(error).partition("\n")[0]
+        return Finding(Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {first}", "skipped")
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
     finally:
@@ -93,7 +99,7 @@ def _failed(failure: Failure, whose: str) -> Finding:
     if whose and failure.reason in (Reason.LOAD, Reason.BINDING):
         text = f"{whose} cannot be run in a process of its own: {failure.message}. Write it at the top level of a file"
         return Finding(Reason.NOT_TIMED, text, "skipped")
-    if failure.reason is Reason.MEMORY and "CUDA" in failure.message:
+    if whose and failure.reason is Reason.MEMORY and "CUDA" in failure.message:
         return Finding(
             Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {failure.message}", "skipped"
         )

@@ -179,6 +179,7 @@ def calls_of(task: Task, question: Question, candidate: Child) -> tuple[Calls, t
     cotangents = tuple(
         (index, Spec(each.name, each.values.dtype, tuple(each.values.shape))) for index, each in starts.items()
     )
-    leaves = tuple(index for index, each in enumerate(question.arguments) if each.name in backward.leaves)
+    names = [each.name for each in question.arguments]
+    leaves = tuple(names.index(each) for each in backward.leaves)
     calls = Calls(arguments, outputs, cotangents, due, leaves)
     return calls, tuple(each for each in due if each is not None)

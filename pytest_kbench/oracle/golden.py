@@ -289,16 +289,23 @@ def vector_jacobian(
 
 @contextmanager
 def _told(function: Callable[..., Any], what: str) -> Iterator[None]:
-    """The task's own code: whatever it raises, SystemExit too, is reported as the task's, with its line."""
+    """The task's own code: whatever it raises, SystemExit too, is reported as the task's, with its line.
+
+    On a GPU torch's convolutions would multiply in TF32 of themselves.
+    """
+    rounded = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
     try:
         yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, torch.OutOfMemoryError):  # neither is the task's doing
         raise
     except BaseException as error:
         file = getattr(getattr(function, "__code__", None), "co_filename", None)
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
         where = f" ({Path(str(file)).name}, line {lines[-1]})" if lines else ""
         raise ReferenceFailed(f"{what} raised {type(error).__name__}: {error}{where}") from error
+    finally:
+        torch.backends.cudnn.allow_tf32 = rounded
 
 
 def _double(values: torch.Tensor) -> torch.Tensor:

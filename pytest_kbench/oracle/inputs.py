@@ -66,7 +66,7 @@ def draw(task: Task, call: Call, device: torch.device | str = "cpu", *, judged: 
     `InputsFailed`.
     """
     dims, scalars, layouts, plans = dict(call.dims), dict(call.scalars), dict(call.layouts), dict(call.plans)
-    require_fit(task, call)
+    require_fit(task, call, device)
     if judged:
         _require_device_memory(task, dims, torch.device(device))
     together = _together(task, call, dims, device)
@@ -159,12 +159,16 @@ def _dense(size: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(max(extent, 1) for extent in size[index + 1 :]) for index in range(len(size)))
 
 
-def require_fit(task: Task, call: Call) -> None:
-    """Raise `CaseError` if the call does not fit the task."""
+def require_fit(task: Task, call: Call, device: torch.device | str = "cpu") -> None:
+    """Raise `CaseError` if the call does not fit the task, or on the CPU the machine's memory."""
     try:
         _check(task, call, dict(call.dims), dict(call.scalars))
+        needed = _elements(task, dict(call.dims)) * BYTES_PER_ELEMENT
     except ExpressionError as error:
         raise CaseError(f"dims: {error}") from None
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > free and torch.device(device).type == "cpu":
+        raise CaseError(f"dims: grading this takes about {needed >> 30} GiB, and {free >> 30} GiB are free")
 
 
 def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str, object]) -> None:
@@ -209,10 +213,6 @@ def _check(task: Task, call: Call, dims: Mapping[str, int], scalars: Mapping[str
         known_plans += tuple(PLANNED) if isinstance(each, Tensor) and takes_plans(task, each) else ("normal",)
         if plan not in known_plans:
             raise CaseError(f"values({each.name}={plan}): choose from {', '.join(known_plans)}")
-    needed = _elements(task, dims) * BYTES_PER_ELEMENT
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > free:
-        raise CaseError(f"dims: grading this takes about {needed >> 30} GiB, and {free >> 30} GiB are free")
 
 
 def _elements(task: Task, dims: Mapping[str, int]) -> int:
@@ -245,6 +245,8 @@ def _together(
     names = {each.name: each for each in task.tensors}
     try:
         made = dict(task.inputs(dict(dims), _generator(call.seed, "inputs", device)))
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # the task's own code: whatever it raises is reported as the task's
         raise InputsFailed(f"inputs raised {type(error).__name__}: {error}") from error
     for name, value in made.items():

@@ -106,13 +106,13 @@ def poison(target: torch.Tensor, dtype: torch.dtype) -> None:
     if floats:
         ctypes.memset(address, 0xFF, count)
         return
+    if target.is_cuda:
+        target.random_(0, 2 if dtype is torch.bool else 256)
+        return
     bits, start, step = 1 if dtype is torch.bool else 0xFF, int.from_bytes(os.urandom(2)) % 4093, _NOISE_SIZE - 4096
     for begin in range(0, count, step):
         size = min(step, count - begin)
-        if target.is_cuda:
-            target[begin : begin + size] = _noise_on(target.device, bits)[start : start + size]
-        else:
-            ctypes.memmove(address + begin, _noise(bits).ctypes.data + start, size)
+        ctypes.memmove(address + begin, _noise(bits).ctypes.data + start, size)
 
 
 def mislead(target: torch.Tensor, dtype: torch.dtype) -> None:
@@ -266,7 +266,7 @@ class DeviceBuffer(SharedBuffer):
     def __init__(self, capacity: int, device: torch.device) -> None:
         index = device.index or 0
         size = -(-(DEVICE_HEAD + max(capacity, 1) + TAIL) // _PAGE) * _PAGE
-        address = driver.allocate(size, index)
+        address = _allocated(size, index)
         memory = device_bytes(address, size, index, lambda: driver.free(address, index))
         super().__init__(memory, DEVICE_HEAD)
         self._handle = driver.export(address, index).hex()
@@ -278,6 +278,15 @@ class DeviceBuffer(SharedBuffer):
 
     def close(self) -> None:
         """Nothing: a handle needs no descriptor."""
+
+
+def _allocated(size: int, device: int) -> int:
+    """So many bytes of the driver's; what torch only keeps for later is given back first, if need be."""
+    try:
+        return driver.allocate(size, device)
+    except driver.NoMemory:
+        torch.cuda.empty_cache()
+        return driver.allocate(size, device)
 
 
 def shared_buffer(capacity: int, device: torch.device) -> SharedBuffer:

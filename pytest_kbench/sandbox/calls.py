@@ -15,7 +15,7 @@ from types import TracebackType
 import torch
 
 from ..record import Reason
-from . import sanitizer, wire
+from . import driver, sanitizer, wire
 from .buffers import SharedBuffer, mislead, poison, same_bytes, shared_buffer, tensor_over
 from .connection import Connection, Overtime
 from .kept import Kept
@@ -322,22 +322,24 @@ class Child:
 
     def _buffer(self, known: SharedBuffer | None, used: int) -> SharedBuffer:
         """The known buffer if `used` bytes fit, else a spare one, else a new one."""
-        if known is None or known.capacity < used:
-            if known is not None:
-                self._retire(known)
-            known = next((each for each in self._spare if each.capacity >= used), None)
-            if known is not None:
-                self._spare.remove(known)
-            else:
-                try:
-                    known = shared_buffer(used, self.device)
-                except OSError as error:
-                    kind = NoDeviceMemory if self.device.type == "cuda" else SandboxError
-                    raise kind(f"no {used} bytes of memory to share with a child: {error}") from error
-                self.connection.shared_bytes += self._counted(known)
-                self._new.append(known)
-        known.arrange(used)
-        return known
+        if known is not None and known.capacity >= used:
+            known.arrange(used)
+            return known
+        found = next((each for each in self._spare if each.capacity >= used), None)
+        if found is not None:
+            self._spare.remove(found)
+        else:
+            try:
+                found = shared_buffer(used, self.device)
+            except OSError as error:
+                kind = NoDeviceMemory if isinstance(error, driver.NoMemory) else SandboxError
+                raise kind(f"no {used} bytes of memory to share with a child: {error}") from error
+            self.connection.shared_bytes += self._counted(found)
+            self._new.append(found)
+        if known is not None:
+            self._retire(known)
+        found.arrange(used)
+        return found
 
     def _retire(self, buffer: SharedBuffer) -> None:
         self.connection.shared_bytes -= self._counted(buffer)

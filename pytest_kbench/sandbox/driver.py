@@ -27,6 +27,10 @@ class DriverError(OSError):
     """The driver refused something; the message says what, and how the driver calls the reason."""
 
 
+class NoMemory(DriverError):
+    """The GPU has no memory left."""
+
+
 @functools.cache
 def _library() -> ctypes.CDLL:
     try:
@@ -132,4 +136,5 @@ def _check(code: int, what: str) -> None:
     with contextlib.suppress(OSError):
         _library().cuGetErrorName(code, ctypes.byref(name))
     said = (name.value or b"").decode("ascii", "replace") or str(code)
-    raise DriverError(f"the CUDA driver: {said} ({what})")
+    kind = NoMemory if code == _OUT_OF_MEMORY else DriverError
+    raise kind(f"the CUDA driver: {said} ({what})")

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 import torch
@@ -124,6 +126,11 @@ class Stage:
             self.issuing = (time.perf_counter() - begun) / len(several)
             self._forget()
         torch.cuda.synchronize()
+        with torch.cuda.stream(_side()):  # what libraries keep for a stream must not lie in the arena
+            for step in self._steps.values():
+                step(self._calls[0])
+        self._forget()
+        torch.cuda.synchronize()
         torch.cuda.empty_cache()
         if capture:
             try:
@@ -167,7 +174,7 @@ class Stage:
         (`torch.cuda.graph` would collect garbage first, which takes longer than all the rest.)
         """
         graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(torch.cuda.Stream()), _uncollected():
+        with torch.cuda.stream(_side()), _uncollected():
             graph.capture_begin(pool=self._arena.id, capture_error_mode="relaxed")
             try:
                 for call in calls:
@@ -227,11 +234,13 @@ class Stage:
         """Keep what came back where the grader can read it: in the arena, or copied to what is there for it."""
         if self._fills:
             return
-        found = [each for each in _listed(returned) if isinstance(each, torch.Tensor)]
-        for each, target in zip(found, targets, strict=False):
-            if target is not None and self._arena.place(each) is None:
+        call.kept = []
+        for each, target in zip_longest(_listed(returned), targets):
+            if not isinstance(each, torch.Tensor):
+                each = target.zero_() if target is not None else None
+            elif target is not None and self._arena.place(each) is None:
                 target.copy_(each.detach())
-        call.kept = found
+            call.kept += [] if each is None else [each]
 
     def _places(self, call: Rehearsed) -> list[int]:
         """Per output where it begins in the arena, plus 1; 0 where it is what was to be filled."""
@@ -241,6 +250,12 @@ class Stage:
     def _forget(self) -> None:
         for call in self._calls:
             call.forward, call.kept = None, []
+
+
+@functools.cache
+def _side() -> torch.cuda.Stream:
+    """The stream that captures are made on."""
+    return torch.cuda.Stream()
 
 
 def _listed(returned: object) -> list[Any]:

@@ -89,7 +89,7 @@ class GpuStage:
         try:
             self.buffer = DeviceBuffer(size, device)
             self._hidden = torch.empty(self._inputs, dtype=torch.uint8, device=device)
-        except (OSError, torch.OutOfMemoryError) as error:
+        except (driver.NoMemory, torch.OutOfMemoryError) as error:
             raise NoDeviceMemory(f"no memory of {device} to share with children that are timed: {error}") from error
         self.buffer.arrange(size)
         self.hidden = [each.over(self._hidden) for each in self._given]
@@ -108,9 +108,16 @@ class GpuStage:
         """Of one call."""
         return self.bytes_of(self.calls)
 
-    def reveal(self) -> None:
-        """Let the children see the values."""
-        self.buffer.data[: self._inputs].copy_(self._hidden)
+    def reveal(self, part: Part = "forward") -> None:
+        """Let the children see the values that a part of the calls needs: cotangents are not seen before a backward."""
+        arguments = len(self._given) - len(self.calls.cotangents)
+        start = self._given[arguments].begin if self.calls.cotangents else self._inputs
+        shown = {"forward": slice(0, self._inputs), "before": slice(0, start), "backward": slice(start, self._inputs)}[
+            part
+        ]
+        self.buffer.data[shown].copy_(self._hidden[shown])
+        if part == "before":
+            mislead(self.buffer.data[start : self._inputs], torch.float32)
 
     def poison(self, part: Part) -> None:
         """Fill what a part of the calls fills with what nobody computes; a backward may need the outputs."""
@@ -201,7 +208,7 @@ class GpuPerformer:
         connection = self.child.connection
         try:
             arena = DeviceBuffer(stage.room, stage.device)
-        except OSError as error:
+        except driver.NoMemory as error:
             raise NoDeviceMemory(f"no memory of {stage.device} for outputs of children: {error}") from error
         arena.arrange(stage.room)
         mislead(arena.data, torch.float32)
@@ -214,6 +221,8 @@ class GpuPerformer:
         reply = connection.request("stage", body, time.monotonic() + seconds, wire.Staged, new, allowed)
         if isinstance(reply, Failure):
             return reply
+        if reply.issuing * 1e-9 * stage.count > seconds:
+            return connection.breach("issuing its calls would take longer than they may")
         if reply.captured and not self._learns(last_of(part), reply.places, stage.count):
             return connection.breach(IMPOSSIBLE_PLACE)
         still = connection.stand_still(STOPPING)
@@ -276,8 +285,7 @@ class GpuPerformer:
     def poison(self, part: Part) -> None:
         """Fill what the next turn will give, as far as that is known, with what nobody computes."""
         assert self._arena is not None, "rehearse comes first"
-        if not all(each.everywhere for each in self._lies):
-            self.stage.poison(part)
+        self.stage.poison(part)
         for lies, row in zip(self._lies, [] if part == "before" else self.stage.due(part), strict=False):
             if lies.begins is not None:
                 inside = lies.begins if lies.everywhere else lies.begins[lies.begins >= 0]
@@ -304,7 +312,7 @@ class GpuPerformer:
                 return False
             told = torch.tensor([each[output] - 1 for each in places], dtype=torch.int64)
             inside = told >= 0
-            if bool((inside & ((told % ROW != 0) | (told > stage.room - row.bytes))).any()):
+            if bool((inside & ((told % ROW != 0) | (told > stage.room - row.lines * ROW))).any()):
                 return False
             lies.append(_Lies(told.to(stage.device), bool(inside.all())) if bool(inside.any()) else _Lies())
         self._lies = lies

@@ -23,7 +23,7 @@ from typing import Any, Final
 from . import driver, seccomp
 from .kernel import Refused, check, libc, machine, prctl, syscall
 from .landlock import ABI_NETWORK, ABI_SCOPE, DEVICE, GPU, READ, READ_NO_EXECUTE, SCRATCH, Landlock
-from .paths import DEVICES, gpu_files, open_to_others, smallest_cover, within
+from .paths import DEVICES, GPU_PLACES, gpu_files, open_to_others, smallest_cover, within
 
 _NR_CAPSET: Final = {"x86_64": 126, "aarch64": 91}
 
@@ -245,6 +245,8 @@ def _allow_paths(policy: Policy, system: Sequence[str], scratch: str) -> Landloc
     if policy.gpu:
         for path in gpu_files():
             rules.allow(path, GPU)
+        for path in GPU_PLACES:
+            rules.allow(path, READ_NO_EXECUTE)
         for path in driver.folders():
             rules.allow(path, READ)
     rules.allow(f"/proc/{os.getpid()}", READ_NO_EXECUTE)

@@ -29,7 +29,7 @@ _KERNEL: Final = (
     "/sys/devices/system/cpu", "/sys/devices/system/node",
 )  # fmt: skip
 DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full")
-_GPU_PLACES: Final = ("/proc/driver/nvidia", "/sys/bus/pci/devices", "/sys/devices")
+GPU_PLACES: Final = ("/proc/driver/nvidia", "/sys/bus/pci/devices", "/sys/devices")
 _PREFIX_PARTS: Final = ("bin", "include", "lib", "lib64", "libexec", "nvvm", "share", "targets", "pyvenv.cfg")
 _COMPILERS: Final = ("c++", "g++", "gcc", "cc", "clang", "clang++", "ld", "as", "ninja", "nvcc")
 
@@ -99,8 +99,8 @@ def _home() -> str:
 
 
 def gpu_files() -> tuple[str, ...]:
-    """What NVIDIA's driver opens for a program: its device files, and what the kernel says of the cards."""
-    return (*map(str, sorted(Path("/dev").glob("nvidia*"))), *_GPU_PLACES)
+    """NVIDIA's device files; `GPU_PLACES` are what the driver reads beside them."""
+    return tuple(map(str, sorted(Path("/dev").glob("nvidia*"))))
 
 
 def open_to_others(path: str) -> bool:

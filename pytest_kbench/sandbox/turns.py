@@ -153,6 +153,17 @@ class Stage:
             for each in row:
                 poison(each.buffer.data, each.dtype)
 
+    @property
+    def arguments(self) -> int:
+        """How many of the tensors whose values are written are arguments; cotangents come after them."""
+        return len(self.calls.given) - len(self.calls.cotangents)
+
+    def hide_cotangents(self) -> None:
+        """Nobody sees them before the backward begins."""
+        for row in self._given:
+            for each in row[self.arguments :]:
+                poison(each.buffer.data, each.dtype)
+
     def forget(self) -> None:
         """Fill the arguments that no call may write with what nobody drew; a gradient may be a cotangent as it is."""
         arguments = [each for each in self.calls.arguments if isinstance(each, Spec)]
@@ -284,8 +295,10 @@ class Performer:
 def leave(connection: Connection, buffers: Sequence[SharedBuffer]) -> None:
     """Let a child forget its calls and the memory they were made in. One that does not is killed."""
     body = {"calls": [], "drop": [each.number for each in buffers]}
-    if connection.alive:
-        connection.request("rehearse", body, time.monotonic() + STOPPING, wire.Timed)
+    if connection.alive and isinstance(
+        connection.request("rehearse", body, time.monotonic() + STOPPING, wire.Timed), Failure
+    ):
+        connection.close()
 
 
 def processor_time(pid: int) -> float:

@@ -71,8 +71,11 @@ class Arms:
     _lot: Lot | None = None
 
     clock = "perf_counter_ns"  # what measures, for the record
-    in_use = 0.0  # of the baseline's turns, at which something else ran on the device: children stand still
     issuing: ClassVar[Mapping[Name, float]] = {}  # no call is issued before it is made
+
+    def left_running(self) -> bool:
+        """Whether something of the candidate runs when it should not: never, as children stand still."""
+        return False
 
     @property
     def buffers(self) -> list[SharedBuffer]:
@@ -145,13 +148,20 @@ class Arms:
         def reveal() -> None:
             for call, drawn in enumerate(draws):
                 self.fresh.write(drawn, self.stage.given(call))
+            if self.part == "backward":
+                self.stage.hide_cotangents()
             self.stage.poison()
             if self.cold:
                 self.flush()
 
+        def start() -> None:
+            for call, drawn in enumerate(draws):
+                self.fresh.write(drawn, self.stage.given(call), self.stage.arguments)
+            self.flush()
+
         parts: tuple[tuple[Part, Callable[[], None]], ...] = (("forward", reveal),)
         if self.part == "backward":
-            parts = (("before", reveal), ("backward", self.flush))
+            parts = (("before", reveal), ("backward", start))
         for part, before in parts:
             begun = time.perf_counter()
             made = performer.turn(part, self.seconds, before, self.overtime, len(draws))

@@ -89,36 +89,38 @@ class Fresh:
     def fill(self, count: int, chance: random.Random, into: Sequence[torch.Tensor]) -> None:
         """Draw the values of so many calls, and put them where they will be found: one flat tensor per call in each.
 
-        As `draw` and `write`, but for the weights, which are the same for all of these calls.
+        As `draw` and `write`, but that all of these calls are made of the same two sets.
         """
         own = [self.draw(chance) for _ in range(count)] if "drawn" in self._kinds else []
         for position, (kind, rows) in enumerate(zip(self._kinds, into, strict=True)):
             targets = list(rows[:count].unbind())
             if kind == "drawn":
                 torch._foreach_copy_(targets, [_own(each[position]) for each in own])
-                continue
-            whole = self._mixed(kind, position, chance)
-            for place, (index, weight) in enumerate(zip(whole.sets, whole.weights, strict=True)):
-                if weight == 0.0 or not rows.shape[1]:
-                    continue
-                rolls = self._rolls(position, index, weight, count, chance)
-                if place == 0:
-                    torch._foreach_copy_(targets, rolls)
-                else:
-                    torch._foreach_add_(targets, rolls)
+            elif rows.shape[1]:
+                self._mix(position, kind, targets, chance)
 
-    def _rolls(self, position: int, index: int, weight: float, count: int, chance: random.Random) -> list[torch.Tensor]:
-        """So many views of a set times a weight, each rolled by a random number of elements."""
-        flat = self._flat[index][position]
+    def _mix(self, position: int, kind: Kind, targets: list[torch.Tensor], chance: random.Random) -> None:
+        """Mixtures of two sets: each rolled, and weighted, by numbers of its own."""
+        one, other = (self._rolls(position, len(targets), chance) for _ in range(2))
+        weights = [self._mixed(kind, position, chance).weights for _ in targets]
+        if weights[0][1] == 0.0:
+            torch._foreach_copy_(targets, one)
+            return
+        torch._foreach_copy_(targets, other)
+        torch._foreach_mul_(targets, [second / first for first, second in weights])
+        torch._foreach_add_(targets, one)
+        torch._foreach_mul_(targets, [first for first, _ in weights])
+
+    def _rolls(self, position: int, count: int, chance: random.Random) -> list[torch.Tensor]:
+        """So many views of a set, each rolled by a random number of elements."""
+        flat = chance.choice(self._flat)[position]
         twice = torch.cat([flat, flat])
-        if weight != 1.0:
-            twice.mul_(weight)
         starts = (chance.randrange(flat.numel()) for _ in range(count))
         return [twice[start : start + flat.numel()] for start in starts]
 
-    def write(self, drawn: Draw, into: Sequence[torch.Tensor]) -> None:
-        """Put the values of a call where it will find them; the tensors are dense."""
-        for position, (values, target) in enumerate(zip(drawn, into, strict=True)):
+    def write(self, drawn: Draw, into: Sequence[torch.Tensor], first: int = 0) -> None:
+        """Put the values of a call where it will find them, from the `first` tensor on; the tensors are dense."""
+        for position, (values, target) in list(enumerate(zip(drawn, into, strict=True)))[first:]:
             self._put(position, values, target.view(-1))
 
     def _put(self, position: int, values: Values, flat: torch.Tensor) -> None:

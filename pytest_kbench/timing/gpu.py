@@ -27,11 +27,14 @@ from .witness import Lot, Wrong, alike, differing, too_many
 TURN = 8e-3  # seconds of calls in a turn: what it takes beside them varies by some 80 us, as measured
 MOST_CALLS = 2000
 SHARE = 0.1  # of a GPU's memory that a stage may take, where two calls do not take more
-MOST_OF_ONE = 64 << 20  # bytes of a call that is kept to be graded in full
+MOST_OF_ONE = 64 << 20  # bytes of a call, from which on one alone is kept to be graded in full
 COMPARED = 1 << 26  # elements at once
 IDLE = 4.0  # times what is usual: what emptying the caches takes where somebody else uses the GPU
 IDLE_SLACK = 500e-6  # seconds
+BUSY = 0.2  # of the baseline's turns, that find the GPU in use, before it is asked who uses it
+ENDING, LOOKS = 0.5, 5  # seconds that a process has to end, and looks at the GPU after that
 HELD, SPARE = 2.0, 100e-6  # times what issuing took, and seconds beyond that
+LONGEST = 0.2  # seconds that a turn of the candidate may take, about
 WARM_UP = 0.3  # seconds
 WARM_TURNS = 3
 
@@ -59,6 +62,7 @@ class GpuArms:
     chance: random.Random
     outputs: tuple[OutputSpec, ...]
     allowed: Sequence[float]  # per output, the widest bound of an element
+    judged: bool = True  # whether calls that are kept can be graded in full
     part: Part = "forward"
     seconds: float = 30.0  # of a turn, at most
     overtime: float = 0.0  # for what is compiled
@@ -82,9 +86,11 @@ class GpuArms:
         """Show both children the stage, as graphs if both can be captured and agree. Raises `ArmFailed`."""
         self.fresh.fill(self.stage.count, self.chance, self.stage.hidden)
         self.stage.reveal()
+        begun = time.perf_counter()
         staged = {name: self._show(name, performer, capture) for name, performer in self.performers.items()}
         self.issuing = {name: each.issuing for name, each in staged.items()}
         self.captured = all(each.captured for each in staged.values())
+        self.overtime = max(0.0, self.overtime - max(0.0, time.perf_counter() - begun - 2 * self.seconds))
         if capture and not (self.captured and self._is_right()):
             self.rehearse(capture=False)
 
@@ -96,15 +102,20 @@ class GpuArms:
 
     def _is_right(self) -> bool:
         """Whether both arms give the same: a graph misses what a candidate puts on a stream of its own choice."""
+        self.fresh.fill(self.stage.short, self.chance, self.stage.hidden)
         self._pair_of_turns(tuple(self.performers), self.stage.short, {"baseline": [], "candidate": []})
         right, self.wrong, self._calls = self.wrong is None, None, 0
         self.kept.clear()
         self._lot = None
         return right
 
-    def slowest(self) -> float:
-        """Seconds of a call of the slower arm, as far as one turn shows it."""
-        return max(self.turn(name, self.stage.count).claimed[0] for name in self.performers)
+    def pace(self) -> float:
+        """Seconds of a call of the baseline by its own word, or of one of the candidate by the clock, if that is a lot.
+
+        What the candidate claims must not decide how many calls there are.
+        """
+        baseline, candidate = (self.turn(name, self.stage.count) for name in ("baseline", "candidate"))
+        return max(baseline.claimed[0], candidate.wall / self.stage.count * TURN / LONGEST)
 
     def warm_up(self) -> None:
         """Turns that count for nothing; from then on no time is left for compiling."""
@@ -122,7 +133,8 @@ class GpuArms:
         parts: tuple[Part, ...] = ("before", "backward") if self.part == "backward" else ("forward",)
         for part in parts:
             clear = functools.partial(self._clear, name, performer, part)
-            made = performer.turn(part, self.seconds, clear, self._reveal, count, self._hold)
+            reveal = functools.partial(self._reveal, part)
+            made = performer.turn(part, self.seconds, clear, reveal, count, self._hold)
             if isinstance(made, Failure):
                 raise ArmFailed(name, made)
         assert isinstance(made, Turn)
@@ -141,17 +153,18 @@ class GpuArms:
         self.stage.settle_cache()
         self.flush()
         torch.cuda.synchronize(self.stage.device)
-        self._flushes[name].append(time.perf_counter() - begun)
+        if part != "before":
+            self._flushes[name].append(time.perf_counter() - begun)
 
-    def _reveal(self) -> None:
+    def _reveal(self, part: Part) -> None:
         """Let the child see the values, but none of them in a cache."""
-        self.stage.reveal()
+        self.stage.reveal(part)
         self.flush()
 
     def take(self, order: Sequence[Name]) -> Block:
         """One block: turns in this order, of which each two in a row get the same values. Raises `ArmFailed`.
 
-        Of the two pairs of turns one is half as long: what a turn costs beside its calls is the same in both.
+        Of the two pairs of turns one has a quarter of the calls; what a turn costs beside them is the same in both.
         """
         turns: dict[Name, list[Turn]] = {"baseline": [], "candidate": []}
         lengths = [self.stage.count, self.stage.short]
@@ -180,6 +193,20 @@ class GpuArms:
     def buffers(self) -> list[DeviceBuffer]:
         """Memory beside which nobody may write."""
         return [self.stage.buffer]
+
+    def left_running(self) -> bool:
+        """Whether it is the candidate that uses the GPU when it should not: with its process that ends."""
+        if self.in_use <= BUSY:
+            return False
+        self.performers["candidate"].child.close()
+        time.sleep(ENDING)
+        taken = []
+        for _ in range(LOOKS):
+            begun = time.perf_counter()
+            self.flush()
+            torch.cuda.synchronize(self.stage.device)
+            taken.append(time.perf_counter() - begun)
+        return max(taken) <= self._longest_flush
 
     def first_wrong(self, allowed: Sequence[float]) -> Wrong | None:
         """The first call of the candidate that gave something else than the baseline."""
@@ -214,9 +241,10 @@ class GpuArms:
 
     def _keep(self, outputs: Sequence[torch.Tensor], length: int) -> None:
         """Keep calls of the candidate's last turn that win the lot, to be graded in full."""
-        if self.stage.bytes > MOST_OF_ONE:
+        if not self.judged:
             return
-        self._lot = Lot(self.chance) if self._lot is None else self._lot
+        if self._lot is None:
+            self._lot = Lot(self.chance) if self.stage.bytes <= MOST_OF_ONE else Lot(self.chance, 1)
         for call in range(length):
             place = self._lot.place()
             if place is None:
