@@ -335,19 +335,7 @@ class LoadedCandidate:
         assert self._function is not None, "load comes first"
         self._leave_stage()
         self._forget(request["drop"], [])
-        calls = [
-            Rehearsed(
-                [self._argument(f"t{number}.a{index}", moved(value, number)) for index, value in arguments],
-                [self._tensor(f"t{number}.o{index}", moved(value, number)) for index, value in outputs],
-                {index: self._tensor(f"t{number}.c{index}", moved(value, number)) for index, value in starts},
-                self._targets(f"t{number}.g", [each and moved(each, number) for each in request["gradients"]]),
-                request["leaves"],
-            )
-            for arguments, outputs, starts in [
-                (list(enumerate(request["arguments"])), list(enumerate(request["outputs"])), request["cotangents"])
-            ]
-            for number in range(request["count"])
-        ]
+        calls = [self._moved(request, number) for number in range(request["count"])]
         arena = self._buffers[request["arena"]]
         assert isinstance(arena, OpenedBuffer)
         self._stage = Stage(
@@ -357,6 +345,20 @@ class LoadedCandidate:
         places = self._stage.rehearse(capture=request["capture"])
         issuing = round(self._stage.issuing * 1e9)
         return {"is": "staged", "captured": places is not None, "issuing": issuing, "places": places or []}
+
+    def _moved(self, request: Message, number: int) -> Rehearsed:
+        """The call of this number, by the description of the first."""
+        slot = f"t{number}"
+        return Rehearsed(
+            [
+                self._argument(f"{slot}.a{index}", moved(each, number))
+                for index, each in enumerate(request["arguments"])
+            ],
+            self._targets(f"{slot}.o", [moved(each, number) for each in request["outputs"]]),
+            {index: self._tensor(f"{slot}.c{index}", moved(each, number)) for index, each in request["cotangents"]},
+            self._targets(f"{slot}.g", [each and moved(each, number) for each in request["gradients"]]),
+            request["leaves"],
+        )
 
     def _leave_stage(self) -> None:
         if self._stage is not None:

@@ -13,9 +13,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -23,8 +22,9 @@ import torch
 
 from . import driver
 from .buffers import OpenedBuffer
+from .claims import listed
 from .gradients import Forward, product, started, with_leaves
-from .timed import Function, Rehearsed
+from .timed import Function, Rehearsed, uncollected
 
 GRAIN: Final = 256  # bytes: where outputs begin, in an arena
 _CYCLES: Final = 2e9  # of a GPU in a second, at most
@@ -153,7 +153,7 @@ class Stage:
 
         And where outputs lie, if that was not known before. Calls that are issued are held for so many seconds.
         """
-        with _uncollected():
+        with uncollected():
             if part in self._graphs:
                 self._replay(part, count)
             else:
@@ -174,7 +174,7 @@ class Stage:
         (`torch.cuda.graph` would collect garbage first, which takes longer than all the rest.)
         """
         graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.stream(_side()), _uncollected():
+        with torch.cuda.stream(_side()), uncollected():
             graph.capture_begin(pool=self._arena.id, capture_error_mode="relaxed")
             try:
                 for call in calls:
@@ -217,7 +217,7 @@ class Stage:
     def _before(self, call: Rehearsed) -> None:
         given, leaves = with_leaves(call.arguments, () if self._own else call.leaves)
         returned = self._function(*given, *(call.targets if self._fills else ()))
-        objects = call.targets if self._fills else _listed(returned)
+        objects = call.targets if self._fills else listed(returned)
         call.forward = Forward(given, leaves, list(objects))
 
     def _backward(self, call: Rehearsed) -> None:
@@ -235,7 +235,7 @@ class Stage:
         if self._fills:
             return
         call.kept = []
-        for each, target in zip_longest(_listed(returned), targets):
+        for each, target in zip_longest(listed(returned), targets):
             if not isinstance(each, torch.Tensor):
                 each = target.zero_() if target is not None else None
             elif target is not None and self._arena.place(each) is None:
@@ -256,17 +256,3 @@ class Stage:
 def _side() -> torch.cuda.Stream:
     """The stream that captures are made on."""
     return torch.cuda.Stream()
-
-
-def _listed(returned: object) -> list[Any]:
-    return list(returned) if isinstance(returned, (tuple, list)) else [returned]
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's garbage collector, which would count to somebody's call, or end a capture."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

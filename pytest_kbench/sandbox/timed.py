@@ -82,7 +82,7 @@ def _timed(calls: Sequence[Rehearsed], made: Sequence[tuple[Function, Sequence[o
     """An output that is not what lies in memory, a transposed or negated view, is made so within its call's time."""
     clock = time.perf_counter_ns
     taken = []
-    with _uncollected():
+    with uncollected():
         for call, (function, given) in zip(calls, made, strict=True):
             begun = clock()
             returned = function(*given)
@@ -96,8 +96,8 @@ def _timed(calls: Sequence[Rehearsed], made: Sequence[tuple[Function, Sequence[o
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without Python's garbage collector, which would count to somebody's call."""
+def uncollected() -> Iterator[None]:
+    """Without Python's garbage collector, which would count to somebody's call, or end a capture."""
     gc.disable()
     try:
         yield

@@ -118,7 +118,7 @@ class GpuArms:
         return max(baseline.claimed[0], candidate.wall / self.stage.count * TURN / LONGEST)
 
     def warm_up(self) -> None:
-        """Turns that count for nothing; from then on no time is left for compiling."""
+        """Turns that count for nothing."""
         begun = time.perf_counter()
         for _ in range(WARM_TURNS + self.chance.randrange(3)):
             for name in self.performers:
