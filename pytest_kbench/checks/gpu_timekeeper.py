@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..case import Call
+from ..device import CPU
 from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.inputs import TooLarge, draw
@@ -21,6 +22,7 @@ from ..task import Task
 from ..timing import stats
 from ..timing.fresh import SETS, Fresh
 from ..timing.gpu import Flush, GpuArms, calls_of_a_turn
+from ..timing.lock import Both, DeviceLock
 from ..timing.paired import Name, Paired, measure
 from .timekeeper import AnyArms, Timekeeper, calls_of
 
@@ -36,6 +38,11 @@ class GpuTimekeeper(Timekeeper):
 
     children: int = 1  # a graph needs no host: no process is faster than another by luck
     _emptied: Flush | None = None
+
+    @property
+    def lock(self) -> Both:
+        """Of the GPU; what is timed on the CPU must not meet it either."""
+        return DeviceLock(self.device).beside(DeviceLock(CPU))
 
     @property
     def cpus(self) -> tuple[int, ...]:

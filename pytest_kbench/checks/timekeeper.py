@@ -25,7 +25,7 @@ from ..timing.arms import ArmFailed, Arms, calls_of_a_turn
 from ..timing.cpu import Flush, chosen_cpus, out_of_the_way
 from ..timing.fresh import SETS, Fresh
 from ..timing.gpu import GpuArms
-from ..timing.lock import DeviceLock
+from ..timing.lock import Both, DeviceLock
 from ..timing.paired import Name, Paired, measure
 from . import gradients
 
@@ -46,7 +46,7 @@ class Timekeeper:
     _references: tuple[str, tuple[Child, ...]] | None = None
 
     @property
-    def lock(self) -> DeviceLock:
+    def lock(self) -> DeviceLock | Both:
         """Of the device, for all runs on this machine."""
         return DeviceLock(self.device)
 

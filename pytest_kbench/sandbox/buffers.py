@@ -265,9 +265,10 @@ class DeviceBuffer(SharedBuffer):
 
     def __init__(self, capacity: int, device: torch.device) -> None:
         index = device.index or 0
-        size = -(-(DEVICE_HEAD + max(capacity, 1) + TAIL) // _PAGE) * _PAGE
+        size = -(-(DEVICE_HEAD + max(capacity, 1) + TAIL) // driver.GRAIN) * driver.GRAIN
         address = _allocated(size, index)
         memory = device_bytes(address, size, index, lambda: driver.free(address, index))
+        memory.fill_(HUGE)  # what was there before was this process's own: golden values, say
         super().__init__(memory, DEVICE_HEAD)
         self._handle = driver.export(address, index).hex()
 

@@ -36,6 +36,10 @@ class DeviceLock:
         with self._held(fcntl.LOCK_EX):
             yield
 
+    def beside(self, other: DeviceLock) -> Both:
+        """This lock, for whoever uses another device too, with others: work on a GPU takes the machine's time as well."""
+        return Both(self, other)
+
     @contextlib.contextmanager
     def _held(self, kind: int) -> Iterator[None]:
         with contextlib.ExitStack() as files:
@@ -48,4 +52,23 @@ class DeviceLock:
             fcntl.flock(gate, fcntl.LOCK_EX)
             fcntl.flock(lock, kind)
             fcntl.flock(gate, fcntl.LOCK_UN)
+            yield
+
+
+class Both:
+    """The locks of two devices, of which the second is always shared."""
+
+    def __init__(self, device: DeviceLock, other: DeviceLock) -> None:
+        self._device, self._other = device, other
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Be one of several that use both."""
+        with self._other.shared(), self._device.shared():
+            yield
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Use the first with nobody else."""
+        with self._other.shared(), self._device.alone():
             yield

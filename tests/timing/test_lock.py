@@ -48,3 +48,21 @@ def test_where_no_file_can_be_made_there_is_no_lock(tmp_path):
     file.write_text("")
     with DeviceLock("cpu", file).alone():
         pass
+
+
+def test_who_has_a_gpu_alone_shares_the_machine_and_keeps_others_from_having_it_alone(tmp_path):
+    done = []
+
+    def cpu_alone():
+        with DeviceLock("cpu", tmp_path).alone():
+            done.append("cpu")
+
+    with DeviceLock("cuda:0", tmp_path).beside(DeviceLock("cpu", tmp_path)).alone():
+        with DeviceLock("cuda:1", tmp_path).beside(DeviceLock("cpu", tmp_path)).shared():
+            pass
+        waiting = threading.Thread(target=cpu_alone)
+        waiting.start()
+        time.sleep(0.2)
+        assert done == []
+    waiting.join()
+    assert done == ["cpu"]
