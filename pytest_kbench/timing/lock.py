@@ -37,7 +37,7 @@ class DeviceLock:
             yield
 
     def beside(self, other: DeviceLock) -> Both:
-        """This lock, for whoever uses another device too, with others: work on a GPU takes the machine's time as well."""
+        """This lock, for whoever shares another device too: work on a GPU takes the machine's time as well."""
         return Both(self, other)
 
     @contextlib.contextmanager
