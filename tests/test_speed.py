@@ -247,3 +247,42 @@ def test_who_waits_for_the_host_is_told_so():
     )  # fmt: skip
     assert timing.host_bound
     assert timing.told == "2x faster (1.9 to 2.1); host-bound: issuing a call takes 25 us"
+
+
+EARLY = """
+import sys
+
+import torch
+
+child = sys.modules["pytest_kbench.sandbox.child"]
+honest = child.before_backwards
+early = []
+
+
+def before_backwards(function, calls, **how):
+    found = honest(function, calls, **how)
+    for call in calls:
+        forward = call.forward
+        leaves = list(forward.leaves.values())
+        early.append(torch.autograd.grad(forward.objects[0], leaves, call.cotangents[0], retain_graph=True))
+    return found
+
+
+def backwards(own, calls, **how):
+    for call in calls:
+        call.kept = [each.contiguous() for each in early.pop(0)]
+    return [1000] * len(calls), [[each.data_ptr() for each in call.kept] for call in calls]
+
+
+child.before_backwards, child.backwards = before_backwards, backwards
+
+
+def scaled(x, y, factor):
+    return x.sin() * factor + y
+"""
+
+
+def test_gradients_cannot_be_worked_out_before_the_backward_is_timed(timed):
+    forward, backward = timed(EARLY)
+    assert forward.status == "passed", forward.message
+    assert (backward.status, backward.reason) == ("failed", Reason.WRONG), backward.message
