@@ -36,6 +36,7 @@ import torch
 
 from pytest_kbench.argument import Tensor
 from pytest_kbench.build.cache import Store
+from pytest_kbench.build.program import needs_cuda
 from pytest_kbench.candidate import Candidate, find
 from pytest_kbench.case import DTYPE_NAMES, Call, Case, NamedCase
 from pytest_kbench.checks import fuzz
@@ -276,7 +277,7 @@ def honest(only: str) -> dict[Path, list[Candidate]]:
         for each in find(folder):
             if not isinstance(each, Candidate):
                 raise each
-            if each.language != "cuda" and only in f"{folder.name}/{each.name}":
+            if not needs_cuda(each) and only in f"{folder.name}/{each.name}":
                 found[place].append(each)
     return found
 

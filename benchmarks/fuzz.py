@@ -211,10 +211,11 @@ def task_of(file: Path) -> Path:
 
 def kernels_in(folder: Path) -> list[Path]:
     """The candidates below `<folder>/<task>/` that a CPU can run."""
+    from pytest_kbench.build.program import needs_cuda
     from pytest_kbench.candidate import Candidate, find
 
     found = [each for task in sorted(folder.iterdir()) if task.name[0] not in "_." for each in find(task)]
-    return [each.path for each in found if isinstance(each, Candidate) and each.language != "cuda"]
+    return [each.path for each in found if isinstance(each, Candidate) and not needs_cuda(each)]
 
 
 def hunted(files: Sequence[Path], gradients: bool, seeds: int, examples: int, timeout: float = TIMEOUT) -> list[Hunted]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_kbench import Grader, Settings, Task
+from pytest_kbench.build.program import needs_cuda
 from pytest_kbench.candidate import Candidate, find
 from pytest_kbench.case import NamedCase
 from pytest_kbench.checks import determinism, fuzz, grad
@@ -31,7 +32,7 @@ def candidates(folder: Path) -> list[Candidate]:
     assert found, f"{folder} has no candidates"
     broken = [each for each in found if not isinstance(each, Candidate)]
     assert not broken, broken
-    return [each for each in found if isinstance(each, Candidate) and each.language != "cuda"]
+    return [each for each in found if isinstance(each, Candidate) and not needs_cuda(each)]
 
 
 HONEST = candidates(HERE / "honest")

@@ -89,6 +89,11 @@ def _binding(sources: Sources, name: str) -> cpp.Binding | Failure:
     return "torch"
 
 
+def needs_cuda(candidate: Candidate) -> bool:
+    """Whether no CPU can run the candidate: CUDA sources, or Triton."""
+    return candidate.language == "cuda" or (candidate.language == "python" and _imports_triton(candidate))
+
+
 def _is_too_large(source: Path) -> bool:
     try:
         return source.stat().st_size > MOST_OF_ONE
