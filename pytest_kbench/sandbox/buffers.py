@@ -35,6 +35,7 @@ _PAGE: Final = mmap.PAGESIZE
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _PATTERN: Final = os.urandom(DEVICE_HEAD + TAIL + 2 * _PAGE)
 _NOISE_SIZE: Final = 1 << 20
+LINE: Final = 256  # bytes that are copied together on a GPU: where outputs of timed calls begin is a multiple of it
 HUGE: Final = 0x7B  # a byte of which any float is finite, and huge
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -21,12 +21,11 @@ from typing import Any, Final
 import torch
 
 from . import driver
-from .buffers import OpenedBuffer
+from .buffers import LINE, OpenedBuffer
 from .claims import listed
 from .gradients import Forward, product, started, with_leaves
 from .timed import Function, Rehearsed, uncollected
 
-GRAIN: Final = 256  # bytes: where outputs begin, in an arena
 _CYCLES: Final = 2e9  # of a GPU in a second, at most
 _ISSUED: Final = 64  # calls by which the time of issuing is found
 _MALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p)
@@ -67,7 +66,7 @@ class Arena:
         """Where a tensor begins, in bytes from the start; `None` where it does not lie here as the grader reads it."""
         at = torch.Tensor.data_ptr(tensor)
         inside = self._begin <= at and at + tensor.nbytes <= self._end
-        return at - self._begin if inside and not (at - self._begin) % GRAIN and tensor.is_contiguous() else None
+        return at - self._begin if inside and not (at - self._begin) % LINE and tensor.is_contiguous() else None
 
     def _allocate(self, size: int, device: int, stream: int) -> int:
         with contextlib.suppress(BaseException):
@@ -75,7 +74,7 @@ class Arena:
                 if freed == size:
                     return self._freed.pop(index)[0]
             if self._next + size <= self._end:
-                at, self._next = self._next, self._next + -(-size // GRAIN) * GRAIN
+                at, self._next = self._next, self._next + -(-size // LINE) * LINE
                 return at
             return driver.allocate(size, self._device)
         return 0

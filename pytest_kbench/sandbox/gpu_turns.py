@@ -22,7 +22,7 @@ import torch
 
 from ..record import Reason
 from . import driver, wire
-from .buffers import DeviceBuffer, mislead, poison
+from .buffers import LINE, DeviceBuffer, mislead, poison
 from .calls import Child, describe_tensor, describe_value, settle
 from .connection import NO_OVERTIME, Overtime
 from .outcome import Failure, NoDeviceMemory, OutputSpec
@@ -30,7 +30,6 @@ from .turns import STOPPING, Calls, Part, Spec, Turn, leave
 
 IMPOSSIBLE_PLACE: Final = "it told of outputs where none can be"
 ALIGNED: Final = 512  # bytes, as torch's allocator has it
-ROW: Final = 256  # bytes of a line that is copied together: where outputs begin is a multiple of it
 LOOKS: Final = 8  # lines of each output that are looked at while the clock runs
 LARGE: Final = 1 << 30  # bytes that an arena has at most beyond what outputs need
 SPARE_ARENA: Final = 64 << 20  # bytes for what calls need beside their outputs, at least
@@ -43,7 +42,7 @@ class Row:
         self.dtype, self.shape, self.begin, self.count = spec.dtype, spec.shape, begin, count
         self.elements = math.prod(spec.shape)
         self.bytes = self.elements * spec.dtype.itemsize
-        self.lines = -(-self.bytes // ROW) or 1
+        self.lines = -(-self.bytes // LINE) or 1
         self.step = -(-max(self.bytes, 1) // ALIGNED) * ALIGNED
 
     @property
@@ -112,10 +111,8 @@ class GpuStage:
         """Let the children see the values that a part of the calls needs: cotangents are not seen before a backward."""
         arguments = len(self._given) - len(self.calls.cotangents)
         start = self._given[arguments].begin if self.calls.cotangents else self._inputs
-        shown = {"forward": slice(0, self._inputs), "before": slice(0, start), "backward": slice(start, self._inputs)}[
-            part
-        ]
-        self.buffer.data[shown].copy_(self._hidden[shown])
+        begin, end = {"forward": (0, self._inputs), "before": (0, start), "backward": (start, self._inputs)}[part]
+        self.buffer.data[begin:end].copy_(self._hidden[begin:end])
         if part == "before":
             mislead(self.buffer.data[start : self._inputs], torch.float32)
 
@@ -312,7 +309,7 @@ class GpuPerformer:
                 return False
             told = torch.tensor([each[output] - 1 for each in places], dtype=torch.int64)
             inside = told >= 0
-            if bool((inside & ((told % ROW != 0) | (told > stage.room - row.lines * ROW))).any()):
+            if bool((inside & ((told % LINE != 0) | (told > stage.room - row.lines * LINE))).any()):
                 return False
             lies.append(_Lies(told.to(stage.device), bool(inside.all())) if bool(inside.any()) else _Lies())
         self._lies = lies
@@ -338,7 +335,7 @@ class GpuPerformer:
 
 def _lines(memory: torch.Tensor) -> torch.Tensor:
     """Flat bytes in lines that are copied together."""
-    return memory[: memory.numel() // ROW * ROW].view(torch.int64).view(-1, ROW // 8)
+    return memory[: memory.numel() // LINE * LINE].view(torch.int64).view(-1, LINE // 8)
 
 
 def _taken(memory: torch.Tensor, begins: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -347,7 +344,7 @@ def _taken(memory: torch.Tensor, begins: torch.Tensor, places: torch.Tensor) -> 
 
 def _indices(begins: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     """Numbers of lines of a memory: these of each tensor that begins there."""
-    return (begins[:, None] // ROW + places).view(-1)
+    return (begins[:, None] // LINE + places).view(-1)
 
 
 def _places_in(row: Row, chance: random.Random, device: torch.device) -> torch.Tensor:
@@ -359,7 +356,7 @@ def _places_in(row: Row, chance: random.Random, device: torch.device) -> torch.T
 def _same_there(places: torch.Tensor, early: torch.Tensor, whole: torch.Tensor) -> bool:
     """Whether what was seen in a few lines of each call's output is still there."""
     count = len(whole)
-    return torch.equal(early.view(count, -1, ROW // 8), whole.view(count, -1, ROW // 8)[:, places])
+    return torch.equal(early.view(count, -1, LINE // 8), whole.view(count, -1, LINE // 8)[:, places])
 
 
 def last_of(part: Part) -> Part:

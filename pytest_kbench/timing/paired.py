@@ -206,10 +206,9 @@ def proven(blocks: Sequence[Block], error: float, slack: float = stats.CPU.slack
     """The least share of its claims that the candidate has hidden, for all that these blocks say; 0.0 if none.
 
     By what its turns took beyond all claims, more than the baseline's and by the clock more than the `slack` of honest
-    ones;
-    and, if it is a large share, by what one call more takes. Where a block was disturbed an arm claims time in which it
-    waited for a CPU, which must not count against the other: there only processor time is asked, against the most that
-    the baseline ever had.
+    ones; and, if it is a large share, by what one call more takes. Where a block was disturbed an arm claims time in
+    which it waited for a CPU, which must not count against the other: there only processor time is asked, against the
+    most that the baseline ever had.
     """
     calm = [each for each in blocks if not each.disturbed]
     counted = all(each.baseline.cpu is not None and each.candidate.cpu is not None for each in blocks)

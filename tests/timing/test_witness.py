@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
 import torch
 
-from pytest_kbench.timing.witness import LENGTH, PLACES, Lot, Seen, differing, first_wrong, places
+from pytest_kbench.timing.witness import LENGTH, PLACES, Lot, Seen, alike, differing, first_wrong, places
 
 
 def test_small_outputs_are_seen_whole_and_large_ones_in_places_that_change():
@@ -63,3 +64,12 @@ def test_every_call_has_the_same_chance_to_be_kept():
         won.update(held.values())
     expected = 4000 * 3 / 20
     assert all(0.85 * expected < won[call] < 1.15 * expected for call in range(20))
+
+
+@pytest.mark.parametrize("strange", [float("inf"), float("nan")])
+def test_next_to_an_infinity_other_elements_are_looked_at_all_the_same(strange):
+    ours = torch.tensor([[1.0, 2.0, strange], [1.0, 2.0, 3.0]])
+    assert alike(ours[1:], ours[1:] * (1 + 1e-5), 0.0)
+    assert not alike(ours, ours + torch.tensor([[5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), 0.0)
+    assert not alike(ours, ours.nan_to_num(0.0, 0.0), 0.0)
+    assert differing(ours, ours + torch.tensor([[5.0, 0.0, 0.0], [0.0, 0.0, 0.0]]), 0.0).tolist() == [1, 0]
