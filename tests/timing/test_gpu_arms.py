@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import types
+from dataclasses import replace
 
 import pytest
 import torch
@@ -172,3 +173,16 @@ def test_where_nothing_can_be_judged_in_full_nothing_is_kept():
     arms = arms_of(Child(3e-5), Child(2e-5), judged=False)
     compared(arms)
     assert arms.kept == {}
+
+
+def test_time_that_is_wasted_in_short_turns_pays_for_no_claim():
+    class Padded(Child):
+        def turn(self, part, seconds, before, reveal, count, hold=0.0) -> Turn | Failure:
+            made = super().turn(part, seconds, before, reveal, count, hold)
+            assert isinstance(made, Turn)
+            lied = self.seconds * (1.0 - self.claims) * (self.stage.count - self.stage.short)
+            return replace(made, wall=made.wall + (lied if count == self.stage.short else 0.0))
+
+    found = compared(arms_of(Child(3e-5), Padded(3e-5, claims=0.8), count=256))
+    assert found.unseen > 0.2
+    assert found.speed != "faster"
