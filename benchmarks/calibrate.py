@@ -42,7 +42,8 @@ from pytest_kbench.case import DTYPE_NAMES, Call, Case, NamedCase
 from pytest_kbench.checks import fuzz
 from pytest_kbench.checks.bench import Answer, Bench, Stages
 from pytest_kbench.checks.downgrade import downgrade
-from pytest_kbench.checks.examine import examine, outputs_of
+from pytest_kbench.checks.examine import examine
+from pytest_kbench.checks.judge import outputs_of
 from pytest_kbench.environment import environment
 from pytest_kbench.formats.native import load
 from pytest_kbench.options import EXAMPLES, Settings

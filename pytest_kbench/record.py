@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from .options import CheckName
 
 SEARCHED = "examples"  # the fact of a search: how many examples it judged
+EXCUSED = "excused"  # the fact of a case or a search: how many calls were not judged, as the reference is wrong there
 GRADIENTS = "gradients"  # among what a candidate refuses, and what a task may require
 
 Status = Literal["passed", "failed", "skipped"]

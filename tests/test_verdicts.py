@@ -219,6 +219,17 @@ def test_gradients_that_were_rejected_once_pass_whatever_the_seed(grader: Grader
     assert verdict.outcome == "passed", verdict.message
 
 
+def test_a_sum_of_equal_numbers_may_round_the_same_way_each_time(grader: Grader) -> None:
+    text = (
+        "dims(batch=3,channels=39,height=53,width=8) dtype(float32) state(trained) scalars(eps=1e-05)"
+        " layout(x=sliced) values(x=constant)"
+    )
+    candidate = next(each for each in SHIPPED if named(each) == "layernorm/eager.py")
+    cases = [f"{text} seed({derive(grader.settings.seed, text, index):x})" for index in range(SEEDS)]
+    verdict = grader.grade(task_of(candidate), candidate, checks=["fuzz"], cases=[*cases, f"{text} seed(134e0)"])
+    assert verdict.outcome == "passed", verdict.message
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("candidate", FORWARDS_ALONE, ids=named)
 def test_gradients_of_an_honest_forward_may_be_wrong(grader: Grader, candidate: Candidate) -> None:

@@ -6,6 +6,7 @@ They are made of the task's own reference, which is trusted, and run in this pro
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -14,7 +15,7 @@ from ..oracle.truth import rule_of
 from ..task import Task
 from .degenerate import degenerates
 from .gradients import gradient_kernels
-from .judge import backward_cases, forward_cases, judge, redundant, verdicts
+from .judge import Judged, backward_cases, forward_cases, judge, redundant, verdicts
 from .mutants import Mutants
 from .result import Audit
 from .sensitivity import faults
@@ -48,8 +49,15 @@ def audit(task: Task, settings: Settings) -> Audit:
         cases=sum(each.cases for each in parts),
         calls=sum(each.calls for each in parts),
         seconds=time.perf_counter() - start,
-        notes=tuple(note for note in (*(each.ended for each in parts), _untraced(mutants)) if note),
+        notes=tuple(note for note in _notes(parts, mutants) if note),
     )
+
+
+def _notes(parts: Iterable[Judged], mutants: Mutants) -> Iterator[str | None]:
+    for each in parts:
+        yield each.ended
+        yield each.left_out
+    yield _untraced(mutants)
 
 
 def _untraced(mutants: Mutants) -> str | None:

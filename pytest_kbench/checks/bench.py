@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -48,6 +49,9 @@ from ..sandbox.outcome import NoDeviceMemory
 from ..task import Task
 from . import gradients
 from .timekeeper import Timekeeper
+
+if TYPE_CHECKING:
+    from .control import Control
 
 _DISK = re.compile("|".join(map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE))))
 BETWEEN = 1 << 10  # added to the number under which outputs are held, for a call within another
@@ -91,6 +95,7 @@ class Bench:
     ahead: Future[Program | Failure] | None = None  # its build, where that was started before
     sanitizer: Sanitizer | None = None  # that it is built for and runs under
     timekeeper: Timekeeper | None = None  # of whoever lends it
+    control: Control | None = None  # once it was needed
     _program: Program | Failure | None = None
     _child: Child | None = None
     _threads: int | None = None  # of the child, if not those of the settings
@@ -137,6 +142,7 @@ class Bench:
     def serve(self, task: Task) -> None:
         """Grade for this task from now on: the same child, another reference."""
         if task.digest != self.task.digest:
+            self._end_control()
             self._taken.clear()
             self._gradients = self._through = None
         self.task = task
@@ -148,6 +154,7 @@ class Bench:
     def rest(self) -> None:
         """Nobody grades for now: what the candidate left running in its child stands still until the next `serve`."""
         self._end_others()
+        self._end_control()
         if self._child is not None:
             self._child.pause()
         for each in self._sanitized.values():
@@ -156,6 +163,7 @@ class Bench:
     def close(self) -> None:
         """End its children, and the thread that waits for them."""
         self._end_others()
+        self._end_control()
         self._end_child()
         self._thread.shutdown(wait=False)
         for each in self._sanitized.values():
@@ -187,6 +195,11 @@ class Bench:
     def history(self) -> tuple[Call, ...]:
         """The last calls that the child has been asked to make, in order."""
         return tuple(self._calls)
+
+    def _end_control(self) -> None:
+        if self.control is not None:
+            self.control.close()
+            self.control = None
 
     def _end_others(self) -> None:
         for child in self._others.values():
@@ -400,7 +413,7 @@ class Bench:
     def takes(self, dtype: str) -> bool:
         """Whether some plain call in this dtype (a named shape, dense, normal values) raises nothing."""
         if dtype not in self._taken:
-            self._taken[dtype] = any(self._goes_through(call) for call in self._plain_calls(dtype))
+            self._taken[dtype] = any(self._goes_through(call) for call in self.plain_calls(dtype))
             self.release()
         return self._taken[dtype]
 
@@ -434,7 +447,7 @@ class Bench:
     def _differentiated(self) -> Iterator[Returned | Failure]:
         """The answers to plain calls with a backward to all that the task declares."""
         leaves = tuple(self.task.grad)
-        for call in (call for dtype in self.task.dtypes for call in self._plain_calls(dtype)):
+        for call in (call for dtype in self.task.dtypes for call in self.plain_calls(dtype)):
             yield self.call(replace(call, grad=leaves), hold=0).returned
 
     @property
@@ -446,7 +459,7 @@ class Bench:
         returned = self.call(call, hold=0).returned
         return not (isinstance(returned, Failure) and returned.reason is Reason.RAISED)
 
-    def _plain_calls(self, dtype: str) -> list[Call]:
+    def plain_calls(self, dtype: str) -> list[Call]:
         """One call per named shape that is not empty, small ones first."""
         calls = (named.case.calls[0] for named in fixed_cases(self.task, self.settings.kind, self.settings.seed))
         by_shape = {call.dims: call for call in calls}

@@ -22,7 +22,7 @@ from ..record import Reason, Record
 from ..sandbox.host import Failure, Returned
 from ..task import Task
 from .bench import Answer, Bench
-from .examine import outputs_of
+from .judge import outputs_of
 
 CALLS = 3  # that must all say the same
 APART = 8.0  # times eager's error: how coarse a precision must be to be told from eager

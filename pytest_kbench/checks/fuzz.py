@@ -25,7 +25,7 @@ from ..oracle.coverage import derive
 from ..oracle.message import explain_failure
 from ..oracle.strategies import cases as drawn
 from ..oracle.strategies import fits, sizes
-from ..record import SEARCHED, Reason, Record
+from ..record import EXCUSED, SEARCHED, Reason, Record
 from ..task import Task
 from .bench import Bench
 from .downgrade import downgrade
@@ -35,6 +35,7 @@ SHRINK_SECONDS = 5.0  # for making a failure small
 SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
 SLOW_START, SELDOM = 0.5, 8  # where a first call takes so many seconds, so many times as many examples do
+NOW_AND_THEN = 0.1  # of the examples: so many may show a fault of the library that the reference is made of
 MOST_REFERENCE = 120.0  # seconds that the task itself may take in a search
 PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together
 # Such a failure is no answer to a case: there is nothing to try again.
@@ -101,6 +102,7 @@ class Search:
         self.check = check
         self.examples = 0  # judged before anything failed
         self._refused: Counter[str] = Counter()
+        self._excused = 0
         self._dims: set[tuple[tuple[str, int], ...]] = set()
         self._waited = 0.0
         self._asked = 0.0
@@ -139,6 +141,10 @@ class Search:
         if names and self._refused.total() == self.examples:
             text = f"does not take {', '.join(sorted(names))}"
             return replace(self._record("skipped", Reason.UNSUPPORTED, text), facts=facts)
+        if self._excused > NOW_AND_THEN * self.examples:
+            text = f"in {self._excused} of {self.examples} examples the reference, run as a candidate, is wrong itself"
+            return self._record("failed", Reason.TASK, explain_failure(Reason.TASK, text))
+        facts |= {EXCUSED: str(self._excused)} if self._excused else {}
         named = {tuple(dims.items()) for dims in self.bench.task.shapes.values()}
         if self.bench.task.fuzz and self._dims <= named:
             facts["drawn"] = "named shapes alone: nearly nothing in fuzz= keeps the condition where="
@@ -197,8 +203,9 @@ class Search:
             if anew:
                 self._next_child = self.examples + RENEWED * (1 if waited < SLOW_START else SELDOM)
             self._dims.update(call.dims for call in case.calls)
-            if record.status == "skipped" and record.reason is not Reason.MEMORY:
+            if record.status == "skipped" and record.reason is Reason.UNSUPPORTED:
                 self._refused[record.facts.get("refuses", "")] += 1
+            self._excused += EXCUSED in record.facts
             self._waited += waited
             self._asked += record.seconds.get("inputs", 0.0) + record.seconds.get("reference", 0.0)
             if record.status != "failed" and self._asked > MOST_REFERENCE:

@@ -21,7 +21,8 @@ from ..record import Reason, Record
 from ..sandbox.host import Returned
 from ..task import Task
 from .bench import Answer, Bench, Stages
-from .examine import Finding, Judged, Passed, gradients_of, outputs_of, recorded, run
+from .examine import Judged, Passed, recorded, run
+from .judge import Finding, gradients_of, outputs_of
 
 REPEATS = 6  # of a call, with another in between: enough that most races and atomics show
 ALONE = 2  # with one thread, where only threads of a candidate's own can race

@@ -27,7 +27,8 @@ from ..timing.paired import Paired
 from ..timing.roofline import Work, work_of
 from ..timing.witness import Wrong
 from .bench import Bench, Stages
-from .examine import Finding, recorded, without_gradients
+from .examine import recorded, without_gradients
+from .judge import Finding
 from .timekeeper import AnyArms, Timekeeper
 
 HIDDEN = 0.05  # of its time: what a candidate may seem to hide before it is called a lie

@@ -97,9 +97,7 @@ class Timekeeper:
         return children
 
     def _references_of(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
-        file = Path(inspect.getsourcefile(task.function) or "")
-        program = Program("reference", file, (task.function.__name__,), device=self.device)
-        return self.several(program, Limits(), settings.build_timeout)
+        return self.several(reference_program(task, self.device), Limits(), settings.build_timeout)
 
     def floor(self, task: Task, call: Call, settings: Settings) -> float:
         """The log-ratio by which children that run the same reference differ; found out once. Raises `ArmFailed`."""
@@ -157,6 +155,12 @@ class Timekeeper:
                 for each in (*performers["baseline"], *performers["candidate"]):
                     each.leave()
                 stage.close()
+
+
+def reference_program(task: Task, device: str) -> Program:
+    """What a child loads to run a task's reference."""
+    file = Path(inspect.getsourcefile(task.function) or "")
+    return Program("reference", file, (task.function.__name__,), device=device)
 
 
 def calls_of(task: Task, question: Question, candidate: Child) -> tuple[Calls, tuple[OutputSpec, ...]]:

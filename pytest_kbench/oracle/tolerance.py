@@ -104,6 +104,7 @@ def bound(
     terms: int | None = None,
     indeterminate: bool = False,
     telling: bool = False,
+    alike: bool = False,
     coarse: Tensor | None = None,
     vast: bool = False,
     contested: Tensor | None = None,
@@ -140,6 +141,8 @@ def bound(
     counts as a multiple of the largest (E + u |g|) / S, but where every digit is noise. (x - (m + log s) is as good as
     a change of x by one unit in the last place: a log-softmax all the same that loses a thousand times what it must.)
 
+    `alike` says that many summands may be equal, as in constant inputs: growth is drift then, in every dtype.
+
     `coarse` is golden once more with some of its work done in a coarser precision that the task allows: twice its
     distance from golden, as the maximum over the neighbours, is allowed on top.
 
@@ -166,7 +169,7 @@ def bound(
     if not golden.numel():
         return Bound(torch.zeros_like(golden), None if tolerance.fixed is not None else 0.0)
     if tolerance.fixed is None:
-        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling, coarse, start)
+        made, reach = _three_way(golden, eager, shaken, tolerance, terms, telling, alike, coarse, start)
     else:
         magnitude = golden.abs()
         reach = float(magnitude.amax()) * (1.0 + tolerance.fixed) + tolerance.fixed
@@ -175,7 +178,9 @@ def bound(
     if start is not None and eager.dtype == torch.float16:
         reach = max(reach, float(_parts(golden, shaken).amax()))
     if reach * _room(eager.dtype, terms) > torch.finfo(eager.dtype).max or vast or math.isnan(reach):
-        made = _with_patterns(golden, eager, shaken, tolerance, terms, indeterminate, telling, coarse, vast, start)
+        made = _with_patterns(
+            golden, eager, shaken, tolerance, terms, indeterminate, telling, alike, coarse, vast, start
+        )
     return made if contested is None else _moving(made, contested)
 
 
@@ -212,6 +217,7 @@ def _three_way(
     tolerance: Tolerance,
     terms: int | None,
     telling: bool,
+    alike: bool,
     coarse: Tensor | None,
     start: float | None,
 ) -> tuple[Bound, float]:
@@ -245,6 +251,7 @@ def _three_way(
         conditioning = _pool(torch.sub(golden, shaken.contiguous()).abs_().sub_(magnitude, alpha=STEP * inner))
         if unit == inner or start is not None:
             growth = min(_WANDER[0] * math.sqrt(terms - 1), _WANDER[1])
+            growth = max(growth, min(_DRIFT[0] * (terms - 1), _DRIFT[1])) if alike else growth
         else:
             growth = min(_COARSE[0] * (terms - 1), _COARSE[1])
         void = min(_VOID[0] * (terms + 15), _VOID[1])
@@ -326,6 +333,7 @@ def _with_patterns(
     terms: int | None,
     indeterminate: bool,
     telling: bool,
+    alike: bool,
     coarse: Tensor | None,
     vast: bool,
     start: float | None,
@@ -354,7 +362,7 @@ def _with_patterns(
             shaken = shaken.clamp(-limit, limit)
         if coarse is not None:
             coarse = torch.where(golden_finite & coarse.isfinite(), coarse, centre).clamp_(-limit, limit)
-        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, coarse, start)
+        made, _ = _three_way(centre, wide.to(eager.dtype), shaken, tolerance, terms, telling, alike, coarse, start)
     else:
         made = Bound(_fixed(centre.abs(), tolerance.fixed), None)
     crowded = torch.zeros_like(golden_finite)

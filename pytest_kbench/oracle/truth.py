@@ -85,6 +85,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
     free = _has_infinities_alone(question.arguments)
     telling = backward is None and found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
+    equal = any(plan in ALIKE for _, plan in call.plans)
     vast = any(plan in VAST for _, plan in call.plans)
     bounds = tuple(
         bound(
@@ -95,6 +96,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
             terms=terms,
             indeterminate=free,
             telling=telling,
+            alike=equal,
             coarse=rough,
             vast=vast,
             contested=moved,
@@ -146,6 +148,7 @@ def _largest(values: torch.Tensor) -> float:
 
 FEW = 8  # terms: sums of fewer are often exact, as the mean of two numbers and what they differ from it by
 VAST = ("huge", "extreme")  # value plans whose squares overflow
+ALIKE = ("constant", "levels", "ties")  # value plans with equal summands
 CONTINUOUS = (
     "normal",
     "wide",
@@ -173,21 +176,22 @@ class Truths:
     def __init__(self, most_bytes: int = 256 << 20) -> None:
         self._most = most_bytes
         self._bytes = 0
-        self._unsteady: dict[Task, str | None] = {}
+        self._steady: set[Task] = set()
         self._known: OrderedDict[Key, tuple[Known, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def insist_on_steadiness(self, task: Task, question: Question) -> None:
-        """Raise `ReferenceFailed` for a task whose reference gives something else when it runs again.
+        """Raise `ReferenceFailed` where a task's reference gives something else when it runs again.
 
-        That is found out once per task, on the first call that computes anything.
+        That is tried until some call that computes anything gives the same twice.
         """
-        if task not in self._unsteady and any(each.numel() for each in question.eager.outputs):
-            plain = question.eager
-            forward = replace(plain, outputs=plain.outputs[: len(plain.outputs) - _leaves(question)])
-            self._unsteady[task] = unsteady(task, question.arguments, forward)
-        if (problem := self._unsteady.get(task)) is not None:
+        if task in self._steady or not any(each.numel() for each in question.eager.outputs):
+            return
+        plain = question.eager
+        forward = replace(plain, outputs=plain.outputs[: len(plain.outputs) - _leaves(question)])
+        if (problem := unsteady(task, question.arguments, forward)) is not None:
             raise ReferenceFailed(problem)
+        self._steady.add(task)
 
     def get(self, task: Task, call: Call, rule: Tolerance, device: str) -> Known | None:
         """What is known of this call."""

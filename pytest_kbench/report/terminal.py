@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from ..candidate import escaped
 from ..case import DTYPE_NAMES
 from ..options import CHECKS
-from ..record import GRADIENTS, HOPELESS, SEARCHED, Reason, Record, Timing
+from ..record import EXCUSED, GRADIENTS, HOPELESS, SEARCHED, Reason, Record, Timing
 from ..sandbox.limits import SWITCHED_OFF
 
 STRIDED = ("transposed", "sliced", "expanded")
@@ -103,6 +103,8 @@ def _verdict(records: Sequence[Record]) -> str:
     told = ["passed", *([f"{limits} ({refused} refused)"] if refused else []), *(["no gradients"] if alone else [])]
     drawn = [f"fuzzed in {record.facts['drawn']}" for record in records if "drawn" in record.facts]
     drawn += [f"fuzzing: {record.facts['ended']}" for record in records if "ended" in record.facts]
+    excused = sum(int(record.facts.get(EXCUSED, 0)) for record in records)
+    drawn += [f"{excused} not judged: the reference is wrong there"] if excused else []
     return ", ".join([*told, *drawn, *_differing(records), *_partly(records)])
 
 
