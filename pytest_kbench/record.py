@@ -16,6 +16,8 @@ from .options import CheckName
 
 SEARCHED = "examples"  # the fact of a search: how many examples it judged
 EXCUSED = "excused"  # the fact of a case or a search: how many calls were not judged, as the reference is wrong there
+EAGER = "eager"  # the baseline that every candidate is compared with: the reference as it is written
+BEST = "best"  # the baseline that leaves the least speedup, whichever it is
 GRADIENTS = "gradients"  # among what a candidate refuses, and what a task may require
 
 Status = Literal["passed", "failed", "skipped"]
@@ -189,6 +191,13 @@ class Record:
     seconds: Mapping[str, float] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     timings: tuple[Timing, ...] = ()
+
+    def against(self, baseline: str) -> Timing | None:
+        """The comparison with this baseline; with `BEST`, the one that leaves the least speedup. `None`: not made."""
+        if baseline != BEST:
+            return next((each for each in self.timings if each.baseline == baseline), None)
+        known = [each for each in self.timings if each.speedup is not None]
+        return min(known, key=lambda each: each.speedup or 0.0, default=None) or next(iter(self.timings), None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; NaN and infinities, which JSON does not have, are text."""

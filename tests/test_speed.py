@@ -74,7 +74,7 @@ def test_a_record_says_how_it_was_timed_and_keeps_the_samples(timed):
     for record in (forward, backward):
         assert record.status == "passed", record.message
         (timing,) = record.timings
-        assert timing.baseline == "reference"
+        assert timing.baseline == "eager"
         assert timing.threads == 1
         assert timing.speed in ("faster", "slower", "same", "ambiguous")
         assert len(timing.samples) == timing.blocks > 0
@@ -233,7 +233,7 @@ def test_what_a_call_asks_for_holds_and_not_what_its_grader_was_made_with(timed)
 )
 def test_what_is_moved_and_computed_in_a_second_has_three_digits(seconds, moved, flops, told):
     timing = Timing(
-        "reference", "perf_counter_ns", "same", 1.0, 0.99, 1.01, {"baseline": seconds, "candidate": seconds}, {}, None,
+        "eager", "perf_counter_ns", "same", 1.0, 0.99, 1.01, {"baseline": seconds, "candidate": seconds}, {}, None,
         1, 1, 20, 0, 0.0, None, 1.0, bytes=moved, flops=flops,
     )  # fmt: skip
     assert timing.rates == told
@@ -242,7 +242,7 @@ def test_what_is_moved_and_computed_in_a_second_has_three_digits(seconds, moved,
 
 def test_who_waits_for_the_host_is_told_so():
     timing = Timing(
-        "reference", "CUDA events around a graph", "faster", 2.0, 1.9, 2.1, {"baseline": 4e-6, "candidate": 2e-6}, {},
+        "eager", "CUDA events around a graph", "faster", 2.0, 1.9, 2.1, {"baseline": 4e-6, "candidate": 2e-6}, {},
         None, 1, 1, 20, 0, 0.0, None, 1.0, issuing={"baseline": 1e-6, "candidate": 25e-6},
     )  # fmt: skip
     assert timing.host_bound

@@ -19,7 +19,7 @@ from ..oracle.golden import Backward, ReferenceFailed, eager
 from ..oracle.inputs import InputsFailed, Placed, TooLarge
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question, Truth, answer, ask, rule_of, widest
-from ..record import Reason, Record, Status, Timing
+from ..record import EAGER, Reason, Record, Status, Timing
 from ..sandbox.host import Failure
 from ..task import Task
 from ..timing.arms import ArmFailed, Kept
@@ -173,7 +173,7 @@ def _told(
         return _finding(Reason.CLOCK, f"timed calls {took}, by the grader's clock and the kernel's")
     ends = None if paired.interval is None else paired.interval.speedup
     return Timing(
-        baseline="reference",
+        baseline=EAGER,
         clock=arms.clock,
         speed=paired.speed,
         speedup=None if ends is None else ends[1],

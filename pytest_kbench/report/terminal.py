@@ -77,7 +77,7 @@ def timed(records: Sequence[Record]) -> str | None:
     how = f"{threads}, cold caches" if len(on_gpu) < len(timings) else "calls captured as CUDA graphs, cold caches"
     unclear = sum(each.speed == "ambiguous" for each in timings)
     told = [
-        f"times: against the {first.baseline}, {how}, intervals of 99 %",
+        f"times: against {first.baseline}, {how}, intervals of 99 %",
         *([f"{queued} of {len(on_gpu)} could not be captured, and were queued"] if queued else []),
         f"identical programs differ by {max(each.floor for each in timings):.1%} here",
         *([f"half of the candidates could have hidden no more than {statistics.median(known):.0%}"] if known else []),

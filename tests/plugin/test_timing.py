@@ -12,7 +12,7 @@ def test_speed_items_have_a_column_and_their_times_a_line(project):
     result = project.grade("--kbench-checks=build,speed", "--kbench-budget=0.05", "-v", "--kbench-report=results.json")
     result.stdout.fnmatch_lines(["tasks/twice.py::speed[[]right.py:odd:f32] PASSED*"])
     result.stdout.fnmatch_lines(["task *candidate *build *speed *verdict", "twice *right.py *ok *passed"])
-    result.stdout.fnmatch_lines(["times: against the reference, one thread, cold caches, intervals of 99 %;*"])
+    result.stdout.fnmatch_lines(["times: against eager, one thread, cold caches, intervals of 99 %;*"])
     records = json.loads((project.path / "results.json").read_text())["records"]
     (timing,) = next(each for each in records if each["check"] == "speed")["timings"]
     assert timing["clock"] == "perf_counter_ns"
