@@ -32,6 +32,7 @@ import torch
 from torch.utils import benchmark
 
 from pytest_kbench import Settings, Task
+from pytest_kbench.build.cache import Store
 from pytest_kbench.case import Call
 from pytest_kbench.checks.gpu_timekeeper import GpuTimekeeper
 from pytest_kbench.checks.timekeeper import Timekeeper
@@ -102,7 +103,7 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
     device = "cuda:0" if on_gpu else "cpu"
     with tempfile.TemporaryDirectory() as folder, Sandbox(threads=None if on_gpu else 1) as sandbox:
-        keeper = GpuTimekeeper(sandbox, device=device) if on_gpu else Timekeeper(sandbox)
+        keeper = GpuTimekeeper(sandbox, Store(None), device=device) if on_gpu else Timekeeper(sandbox, Store(None))
         for ratio in (0, *given.ratios):
             for size in given.sizes:
                 trials = math.ceil(given.identical / len(given.sizes)) if ratio == 0 else given.trials

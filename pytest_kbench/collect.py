@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from . import benchmark
 from .argument import TaskError
 from .candidate import Candidate, CandidateError, escaped
 from .case import CaseError
@@ -24,6 +25,7 @@ from .device import device_for, kind_of
 from .formats import native
 from .options import AUDIT, CANDIDATES, LEAST_SCORE, MIN_SCORE, WARM
 from .record import Record
+from .report.benchmark import ITEM
 from .run import RUN, Planned, Run
 
 if TYPE_CHECKING:
@@ -71,8 +73,15 @@ class KernelCase(pytest.Function):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user_properties.append((CASE, self.name))
+        if self.originalname == "speed" and benchmark.takes_speed_items(self.config):
+            self.fixturenames = [*self.fixturenames, benchmark.FIXTURE]  # pytest-benchmark knows its tests by this name
 
-    def grade(self, planned: Planned) -> None:
+    def setup(self) -> None:
+        """Set up fixtures, but for pytest-benchmark's, which warns where it is not used: what fails has no times."""
+        self.fixturenames = [name for name in self.fixturenames if name != benchmark.FIXTURE]
+        super().setup()
+
+    def grade(self, planned: Planned) -> Record:
         """Grade the case, keep its record with the report, and pass, fail or skip accordingly."""
         run = self.config.stash[RUN]
         try:
@@ -80,12 +89,16 @@ class KernelCase(pytest.Function):
         except Exception as error:  # ours: it must show in the table too, beside its traceback
             self.user_properties.append((RECORD, json.dumps(run.internal(planned, error).to_json())))
             raise
+        if record.timings:
+            item = f"{self.listchain()[-2].nodeid}::{self.name}"  # a group of xdist's would be part of its own id
+            record = replace(record, facts={**record.facts, ITEM: item})
         self.user_properties.append((RECORD, json.dumps(record.to_json())))
         if record.status == "failed":
             raise KernelFailed(f"{run.text(planned, record)}\n{reproduce(self, planned, record, run.settings)}")
         if record.status == "skipped":
             headline = record.message.partition("\n")[0]
             raise pytest.skip.Exception(f"{record.reason}: {headline}", _use_item_location=True)
+        return record
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure as text for people; its first line is the verdict."""
@@ -343,7 +356,7 @@ def sanitize(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
 
 def speed(kbench_case: Planned, request: pytest.FixtureRequest) -> None:
     """How fast is it, against the reference?"""
-    request.node.grade(kbench_case)
+    benchmark.replay(request, request.node.grade(kbench_case))
 
 
 FUNCTIONS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+from pathlib import Path
 from typing import Literal
 
 from .candidate import Candidate
@@ -51,3 +52,12 @@ def gpus() -> int:
 def device_for(candidate: Candidate, device: str) -> str:
     """Where a candidate is graded in a run on `device`: C++ on the CPU, whatever else there is."""
     return CPU if candidate.language == "cpp" else device
+
+
+def cpu_model() -> str | None:
+    """What the CPU is called, where the machine says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
+
+from .device import cpu_model
 
 PACKAGES = ("pytest-kbench", "pytest", "pytest-xdist", "torch", "numpy", "apache-tvm-ffi", "hypothesis", "triton")
 
@@ -44,15 +45,6 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def cpu_model() -> str | None:
-    """What the CPU is called, where the machine says."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return None
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 
 def _gpus() -> list[dict[str, str]]:

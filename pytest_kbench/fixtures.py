@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import pytest
 
+from .device import cpu_model
 from .options import CheckName, Settings
 
 if TYPE_CHECKING:
@@ -114,8 +115,6 @@ def kbench_timer() -> Timer:
 @pytest.fixture(scope="session")
 def kbench_device(pytestconfig: pytest.Config) -> Device:
     """The device that the run grades on, as `--kbench-device` says: `.kind`, `.name`, `.torch`, and its text."""
-    from .environment import cpu_model
-
     device = _settings(pytestconfig).device
     if device == "cpu":
         return Device("cpu", cpu_model() or platform.machine())

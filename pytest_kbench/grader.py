@@ -30,6 +30,7 @@ from .checks.gpu_timekeeper import GpuTimekeeper
 from .checks.timekeeper import Timekeeper
 from .device import device_for, kind_of
 from .formats import native
+from .gate import asked, gated, required, wrong
 from .options import WARM, CheckName, Settings
 from .oracle.truth import Truths
 from .record import HOPELESS, Reason, Record, Verdict
@@ -96,7 +97,7 @@ class Grader:
     def _timekeeper(self, device: str) -> Timekeeper:
         if device not in self._timekeepers:
             kind = GpuTimekeeper if kind_of(device) == "cuda" else Timekeeper
-            self._timekeepers[device] = kind(self._sandbox, self.settings.threads or 1, device)
+            self._timekeepers[device] = kind(self._sandbox, self._store, self.settings.threads or 1, device)
         return self._timekeepers[device]
 
     def rest(self) -> None:
@@ -137,7 +138,8 @@ class Grader:
                 )
         task = task if isinstance(task, Task) else native.load(Path(task))[0]
         candidate = candidate if isinstance(candidate, Candidate) else Candidate.at(Path(candidate))
-        settings = replace(settings, device=device_for(candidate, settings.device))
+        device = device_for(candidate, settings.device)
+        settings = replace(settings, device=device, min_speedup=asked(task, settings))
         checks = settings.checks if checks is None else checks
         if isinstance(checks, str) or isinstance(cases, str):
             raise ValueError("checks and cases are lists, not texts")
@@ -215,7 +217,7 @@ def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike
         for named in own if cases is None or name == "build" or not asked else map(_named, cases):
             record = not_timed(bench.task, bench.candidate, named, failed) if name == "speed" and failed else None
             record = record or _checked(bench, name, named)
-            failed = failed or (record if record.status == "failed" else None)
+            failed = failed or (record if wrong(record) else None)
             yield record
             if patience.lost(record):
                 return
@@ -224,7 +226,10 @@ def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike
 def _checked(bench: Bench, name: CheckName, named: NamedCase) -> Record:
     """One case of one check. What is timed has the device alone, what is checked shares it."""
     module: ModuleType = CHECK_MODULES[name]
-    if name == "speed" or bench.timekeeper is None:
+    if name == "speed":
+        settings = bench.settings
+        return gated(module.check(bench, named), required(settings.min_speedup), strict=settings.strict)
+    if bench.timekeeper is None:
         return cast("Record", module.check(bench, named))
     with bench.timekeeper.lock.shared():
         return cast("Record", module.check(bench, named))

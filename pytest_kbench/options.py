@@ -13,9 +13,13 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .device import Kind, kind_of, resolved
+from .sweep import FORM, Sweep, parsed
+
+if TYPE_CHECKING:
+    from .gate import Required
 
 CheckName = Literal["build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed"]
 CHECKS: tuple[CheckName, ...] = ("build", "correct", "contract", "determinism", "fuzz", "grad", "sanitize", "speed")
@@ -23,6 +27,7 @@ SEARCHING: tuple[CheckName, ...] = ("fuzz", "grad")  # checks that draw cases
 Sanitizer = Literal["address", "thread"]
 SANITIZERS: tuple[Sanitizer, ...] = ("address", "thread")
 EXAMPLES = 200  # of a search, per candidate
+BASELINES = ("eager", "compile", "max-autotune")
 PROFILES = {"kbench": EXAMPLES, "kbench-ci": 500, "kbench-deep": 5000}  # what --hypothesis-profile makes of that
 WARM = 4  # candidates whose children are kept between their cases
 
@@ -36,7 +41,13 @@ MOST_SECONDS = 1e6
 MOST_EXAMPLES = 1_000_000
 SandboxMode = Literal["auto", "strict", "off"]
 SANDBOX_MODES: tuple[SandboxMode, ...] = ("auto", "strict", "off")
-OPTIONAL = ("tolerance", "memory", "threads", "cache")
+OPTIONAL = ("baselines", "tolerance", "memory", "threads", "cache")
+
+
+def _required(given: object) -> Required | None:
+    from .gate import required  # late: the records that it judges need names from here
+
+    return required(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,11 @@ class Settings:
     max_failures: int = 20
     examples: int = EXAMPLES
     sanitize: tuple[Sanitizer, ...] = ()
+    baselines: tuple[str, ...] | None = None
+    shapes: tuple[Sweep, ...] = ()
     budget: float = 1.0
+    min_speedup: Required | str | float | None = None
+    strict: bool = False
     memory: int | None = None
     threads: int | None = None
     sandbox: SandboxMode = "auto"
@@ -60,10 +75,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if isinstance(self.device, str):
-            try:
-                object.__setattr__(self, "device", resolved(self.device))
-            except ValueError as error:
-                raise ValueError(f"Settings.device={self.device!r}: {error}") from None
+            self._enter("device", resolved)
+        self._enter("min_speedup", _required)
         for name, kind, fine, what in (
             ("checks", tuple, lambda given: set(given) <= set(CHECKS), f"a tuple of some of {', '.join(CHECKS)}"),
             ("seed", int, lambda given: 0 <= given < 1 << 64, "an integer of at most 64 bits"),
@@ -73,7 +86,10 @@ class Settings:
             ("max_failures", int, lambda given: 0 <= given <= 1 << 20, "a number, 0 for no limit"),
             ("examples", int, lambda given: 1 <= given <= MOST_EXAMPLES, f"a number from 1 to {MOST_EXAMPLES}"),
             ("sanitize", tuple, lambda given: set(given) <= set(SANITIZERS), f"some of {', '.join(SANITIZERS)}"),
+            ("baselines", tuple, lambda given: set(given) <= set(BASELINES), f"some of {', '.join(BASELINES)}"),
+            ("shapes", tuple, lambda given: all(isinstance(each, Sweep) for each in given), "a tuple of Sweeps"),
             ("budget", (int, float), lambda given: 0 < given < MOST_SECONDS, "a positive number of seconds"),
+            ("strict", bool, lambda given: True, "True or False"),
             ("memory", int, lambda given: LEAST_MEMORY <= given < 1 << 60, "64 MiB or more in bytes, or None"),
             ("threads", int, lambda given: 0 < given <= 4096, "1 to 4096, or None"),
             ("sandbox", str, lambda given: given in SANDBOX_MODES, f"one of {', '.join(SANDBOX_MODES)}"),
@@ -86,10 +102,25 @@ class Settings:
             if not isinstance(given, kind) or (isinstance(given, bool) and kind is not bool) or not fine(given):
                 raise ValueError(f"Settings.{name}={given!r}: it takes {what}")
 
+    def _enter(self, name: str, read: Callable[[Any], object]) -> None:
+        given = getattr(self, name)
+        try:
+            object.__setattr__(self, name, read(given))
+        except ValueError as error:
+            raise ValueError(f"Settings.{name}={given!r}: {error}") from None
+
     @property
     def kind(self) -> Kind:
         """What kind of device it grades on."""
         return kind_of(self.device)
+
+    @property
+    def compared_with(self) -> tuple[str, ...]:
+        """The baselines of speed: eager always, and what the gate asks for; by default `compile` too, on a CPU."""
+        given = ("compile",) * (self.kind == "cpu") if self.baselines is None else self.baselines
+        wanted = _required(self.min_speedup)
+        needed = (BASELINES[0], *given, *((wanted.baseline,) if wanted is not None else ()))
+        return tuple(each for each in BASELINES if each in needed)
 
     @classmethod
     def read(cls, given: Mapping[str, Any]) -> Settings:
@@ -104,9 +135,7 @@ class Settings:
             for option in OPTIONS
             if option.field and getattr(self, option.field) != getattr(default, option.field)
         )
-        return " ".join(
-            shlex.quote(f"{option.flag}={option.write(getattr(self, option.field or ''))}") for option in shown
-        )
+        return " ".join(shlex.quote(option.written(getattr(self, option.field or ""))) for option in shown)
 
 
 class Option(NamedTuple):
@@ -132,6 +161,10 @@ class Option(NamedTuple):
     def name(self) -> str:
         """Its name in the configuration file."""
         return self.flag.removeprefix("--").replace("-", "_")
+
+    def written(self, value: Any) -> str:
+        """The flag that sets this value."""
+        return self.flag if self.switch else f"{self.flag}={self.write(value)}"
 
     def value(self, text: str, source: str | None = None) -> Any:
         """The value of this text; raises `OptionError`. `source` is what was written, if not `--flag=text`."""
@@ -201,6 +234,13 @@ def _sanitizers(text: str) -> tuple[Sanitizer, ...]:
     return tuple(each for each in SANITIZERS if each in names)
 
 
+def _baselines(text: str) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or set(names) - set(BASELINES):
+        raise ValueError(f"choose from {', '.join(BASELINES)}, separated by commas")
+    return tuple(each for each in BASELINES if each in names)
+
+
 def _switch(text: str) -> bool:
     if text not in ("true", "false"):
         raise ValueError("choose true or false")
@@ -251,12 +291,20 @@ def _required_device(text: str) -> str:
 
 
 REPORTS = (".json",)
+BENCHMARK = ".benchmark.json"  # what pytest-benchmark reads
 
 
 def _report(text: str) -> Path:
     path = Path(text)
     if path.suffix not in REPORTS:
-        raise ValueError(f"the suffix chooses the format; it may be {', '.join(REPORTS)}")
+        raise ValueError(f"the suffix chooses the format; it may be {', '.join((*REPORTS, BENCHMARK))}")
+    if path.name.endswith(BENCHMARK):
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            version("pytest-benchmark")
+        except PackageNotFoundError:
+            raise ValueError(f"{BENCHMARK} needs pytest-benchmark, which is not installed") from None
     if path.is_dir():
         raise ValueError("it is a folder")
     return path.absolute()
@@ -267,15 +315,17 @@ def _hex(value: int) -> str:
 
 
 LEAST_SCORE = 0.95  # of an audit
-AUDIT, CANDIDATES, CANDIDATE, CASE, MIN_SCORE, NEW, REPORT, REQUIRE_DEVICE = (
+AUDIT, CANDIDATES, CANDIDATE, CASE, MIN_SCORE, MIN_SPEEDUP, NEW, REPORT, REQUIRE_DEVICE, SHAPES = (
     "--kbench-audit",
     "--kbench-candidates",
     "--kbench-candidate",
     "--kbench-case",
     "--kbench-min-mutation-score",
+    "--kbench-min-speedup",
     "--kbench-new",
     "--kbench-report",
     "--kbench-require-device",
+    "--kbench-shapes",
 )
 OPTIONS = (
     Option(
@@ -365,12 +415,43 @@ OPTIONS = (
         "LIST",
     ),
     Option(
+        "--kbench-baselines",
+        "baselines",
+        f"what times are compared with, of {', '.join(BASELINES)} (default: eager, and on a CPU compile)",
+        _baselines,
+        ",".join,
+        "LIST",
+    ),
+    Option(
+        SHAPES,
+        "shapes",
+        f"time these sizes too, with all else as in the largest timed shape: {FORM}",
+        parsed,
+        lambda sweeps: ",".join(map(str, sweeps)),
+        "SWEEPS",
+    ),
+    Option(
         "--kbench-budget",
         "budget",
         "seconds to compare a candidate's time with a baseline's, per shape (default: 1)",
         _seconds,
         str,
         "S",
+    ),
+    Option(
+        MIN_SPEEDUP,
+        "min_speedup",
+        "fail candidates that are slower than X times as fast as a baseline (default: the best one): 1.05, 1.05@eager",
+        _required,
+        str,
+        "X[@BASELINE]",
+    ),
+    Option(
+        "--kbench-strict",
+        "strict",
+        "fail also what is not shown to be as fast as --kbench-min-speedup, or its task, asks",
+        _switch,
+        switch=True,
     ),
     Option(
         "--kbench-memory",

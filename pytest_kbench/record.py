@@ -16,6 +16,7 @@ from .options import CheckName
 
 SEARCHED = "examples"  # the fact of a search: how many examples it judged
 EXCUSED = "excused"  # the fact of a case or a search: how many calls were not judged, as the reference is wrong there
+SWEPT = "swept"  # the fact of a time: the size of a sweep that it is for, as `columns=64`
 EAGER = "eager"  # the baseline that every candidate is compared with: the reference as it is written
 BEST = "best"  # the baseline that leaves the least speedup, whichever it is
 GRADIENTS = "gradients"  # among what a candidate refuses, and what a task may require
@@ -54,7 +55,10 @@ class Reason(enum.StrEnum):
     BATCH = "batch"  # a row alone differs from the row in the batch, and the task asks that it does not
     SANITIZER = "sanitizer"  # a sanitizer reported an error: a race, an access out of bounds
     # It is right, and what it says of its time is not.
+    IMPOSSIBLE = "impossible"  # faster than light: less time than the device needs for these bytes and operations
     CLOCK = "clock"  # its calls took longer than it claims, by clocks that it cannot touch
+    # It is right, and what is asked of its speed is not there.
+    SLOW = "slow"  # slower than the gate asks; with --kbench-strict also what is not shown to be as fast
     # Not the candidate's doing.
     DEVICE = "device"  # it needs a device that is not here
     TASK = "task"  # the task's own reference failed on this case
@@ -107,8 +111,10 @@ class Timing:
     inputs in the caches. Of `blocks` blocks so many were `rejected`, because something else was busy. `floor` is the
     log-ratio by which two identical arms differ here, `unseen` the largest share of its time that a candidate could
     have hidden. `issuing` is what the host takes to issue a call to a GPU, as each arm says. `bytes` are those of all
-    tensors that go in and come out, `flops` the operations of a call, where they are known. `samples` are the quickest
-    calls of each block, pairs of baseline and candidate.
+    tensors that go in and come out, `flops` the operations of a call, where they are known. `light` are the seconds
+    that nobody can fall below by the peaks measured on this device, `roof` which of them binds ("memory", "compute"),
+    `datasheet` the same by what the maker states. `samples` are the quickest calls of each block, pairs of baseline and
+    candidate.
     """
 
     baseline: str
@@ -130,7 +136,28 @@ class Timing:
     issuing: Mapping[str, float] = field(default_factory=dict)
     bytes: int | None = None
     flops: int | None = None
+    light: float | None = None
+    roof: str | None = None
+    datasheet: float | None = None
     samples: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def of_light(self) -> float | None:
+        """The share of the device's limit that the candidate reaches; above 1 where caches help."""
+        return None if self.light is None else self.light / self.seconds["candidate"]
+
+    @property
+    def score(self) -> float | None:
+        """How far the candidate is on the way from its baseline (0.5) to the limit (1): SOL-ExecBench's score, clamped.
+
+        1 / (1 + (t - light) / (baseline - light)), of the candidate's time t.
+        """
+        if self.light is None:
+            return None
+        beyond, room = self.seconds["candidate"] - self.light, self.seconds["baseline"] - self.light
+        if beyond <= 0.0:
+            return 1.0
+        return 0.0 if room <= 0.0 else room / (room + beyond)
 
     @property
     def host_bound(self) -> bool:
@@ -156,6 +183,8 @@ class Timing:
             f"; host-bound: issuing a call takes {self.issuing['candidate'] * 1e6:.3g} us" if self.host_bound else ""
         )
         rates = f", {self.rates}" if self.rates else ""
+        if self.of_light is not None:
+            rates += f", {self.of_light:.0%} of light ({self.roof}{'; caches help' if self.of_light > BEYOND else ''})"
         if self.speed == "same":
             return f"as fast {ends}{rates}{bound}"
         comma = "" if self.speed == "faster" else ","
@@ -168,6 +197,7 @@ def _scaled(value: float, unit: str) -> str:
     return f"{value / scale:.3g} {prefix}{unit}"
 
 
+BEYOND: Final = 1.02  # of light: what noise explains
 _PREFIXES: Final = (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3))
 
 

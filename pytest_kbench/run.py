@@ -14,6 +14,7 @@ import pytest
 from .candidate import Candidate, CandidateError, escaped, find, look_at
 from .case import Case, CaseError, NamedCase
 from .device import CPU, device_for
+from .gate import wrong
 from .options import (
     AUDIT,
     CANDIDATE,
@@ -162,7 +163,7 @@ class Run:
         patience = self._patience.setdefault(candidate.path, Patience(self.settings.max_failures))
         if patience.lost(record):
             self._given_up[candidate.path] = planned
-        if record.status == "failed":
+        if wrong(record):
             self._failed_records.setdefault(candidate.path, record)
         return replace(record, facts={**record.facts, "planned": planned.planned})
 

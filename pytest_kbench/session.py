@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from . import benchmark
 from .candidate import escaped, printable
 from .case import CaseError
 from .collect import AUDITED, CASE, MISSING, PROBLEM, RECORD, Broken, TaskItem, TaskModule, Told, planned_of
 from .environment import environment
 from .formats import native
+from .gate import nowhere, required
+from .options import BENCHMARK, MIN_SPEEDUP, REPORT, REQUIRE_DEVICE, SHAPES
 from .options import CASE as OF_A_CASE
-from .options import REPORT, REQUIRE_DEVICE
 from .record import Reason, Record
+from .report import curves, terminal
 from .report import json as document
-from .report import terminal
 from .report.progress import Progress
+from .report.summary import summary
 from .run import RUN, Run
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ class Session:
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """A failing item for every candidate folder whose task is nowhere, or is none.
 
-        Raises `UsageError` for a `--kbench-case` that fits no task.
+        Raises `UsageError` for a `--kbench-case` that fits no task, and for a gate or a sweep that means none.
         """
         tasks = {module.path for item in items if (module := item.getparent(TaskModule)) is not None}
         named = [Path(str(each)) for each in self.config.args]
@@ -91,8 +94,14 @@ class Session:
                 items.append(self._without_task(session, folder))
             elif files and (whole or files[0] in named) and _misnames_its_task(files):
                 items.append(self._no_task(session, folder, files[0]))
+        planned = [each.task for item in items if (each := planned_of(item))]
         if self.run.case is not None and not self._is_worker:
-            _require_fit(self.run, [each.task for item in items if (each := planned_of(item))])
+            _require_fit(self.run, planned)
+        if self._is_worker:
+            return
+        if (problem := nowhere(self.run.settings, planned)) is not None:
+            raise pytest.UsageError(f"{MIN_SPEEDUP}={problem}")
+        _require_dimensions(self.run, planned)
 
     def _folders(self) -> list[Path]:
         try:
@@ -178,6 +187,9 @@ class Session:
         lines = [f"kbench: device {self.run.settings.device}, seed {self.run.settings.seed:x}"]
         if self.layers is not None:
             lines.append(f"kbench: {terminal.layers(self.layers.active, self.layers.refused)}")
+        if (wanted := required(self.run.settings.min_speedup)) is not None and wanted.ratio:
+            strictly = ", strict" if self.run.settings.strict else ""
+            lines.append(f"kbench: gate {wanted.told}{strictly}")
         return lines
 
     @pytest.hookimpl(tryfirst=True)
@@ -206,8 +218,13 @@ class Session:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-        """The table, last, where people look for it."""
-        yield
+        """The table, last, where people look for it; also where pytest-benchmark ends the run with its own word."""
+        try:
+            yield
+        finally:
+            self._tell(terminalreporter)
+
+    def _tell(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self.audits:
             from .report import audit
 
@@ -216,9 +233,11 @@ class Session:
                 terminalreporter.line(line)
         if self.records or self.missing:
             terminalreporter.section("kbench")
-        times = terminal.timed(self.records)
+        times, speed = terminal.timed(self.records), summary(self.records)
         table = terminal.table(self.records) if self.records else ()
-        for line in (*table, *((times,) if times else ()), *self.missing):
+        speeds = terminal.speeds(speed) if speed is not None else ()
+        curved = curves.lines(curves.curves(self.records))
+        for line in (*table, *((times,) if times else ()), *speeds, *curved, *self.missing):
             terminalreporter.line(line)
         if self._device_missing():
             terminalreporter.line(f"{REQUIRE_DEVICE}={self.run.required_device}: there is none here", red=True)
@@ -266,9 +285,11 @@ class Session:
             self._environment, self.records, self.problems, self.audits, complete=complete, exit_code=exit_code
         )
         self._unwritten.clear()
+        begun = str(self._environment["time"])
         for path in self.run.reports:
+            theirs = path.name.endswith(BENCHMARK)
             try:
-                document.write(path, data)
+                document.write(path, benchmark.document(self.config, self.records, begun) if theirs else data)
             except OSError as error:
                 self._unwritten[path] = error.strerror or str(error)
 
@@ -293,6 +314,15 @@ def _require_fit(run: Run, tasks: Sequence[Task]) -> None:
             return
     if problems:
         raise pytest.UsageError(f"{OF_A_CASE}: {problems[0]}")
+
+
+def _require_dimensions(run: Run, tasks: Sequence[Task]) -> None:
+    """Raise `UsageError` for a sweep over a dimension that none of these tasks draws."""
+    names = dict.fromkeys(name for task in tasks for name in task.fuzz)
+    for each in run.settings.shapes if names else ():
+        if each.dimension not in names:
+            known = f"choose from {', '.join(names)}"
+            raise pytest.UsageError(f"{SHAPES}={each}: no task draws {each.dimension} in fuzz=; {known}")
 
 
 def _is_pytests_own(path: Path, parent: pytest.Collector) -> bool:

@@ -34,7 +34,9 @@ from .argument import (
 )
 from .case import COTANGENT
 from .expression import Expression, ExpressionError, shape
-from .record import GRADIENTS
+from .gate import Required, nameable, required
+from .options import BASELINES
+from .record import BEST, GRADIENTS
 from .values import Integers
 
 
@@ -93,6 +95,9 @@ class Task:
     - `survivors` — wrong kernels by which an audit shows that the task does not notice them, and why that may be: the
       name that the audit gives them, and a sentence. They count all the same.
 
+    - `min_speedup` — how fast a candidate must be: a number, against the best baseline, or a text that names another
+      (`"1.2@eager"`); 0 where nothing is asked. Without it `--kbench-min-speedup` says.
+
     - `flops` — operations of one call, an expression over dimensions, where their product, which bounds what fuzzing
       draws, is far from it.
 
@@ -130,6 +135,7 @@ class Task:
     flops: str | None = None
     bytes: str | None = None
     baselines: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    min_speedup: Required | str | float | None = None
     precision: Literal["strict", "tf32"] = "strict"
     fast_math: bool = False
     library: bool = True
@@ -161,8 +167,9 @@ class Task:
         put("shapes", _frozen("shapes", self.shapes, _dims))
         put("fuzz", _frozen("fuzz", self.fuzz, _range))
         put("time", _frozen("time", self.time, _names))
-        put("baselines", MappingProxyType(dict(self.baselines)))
+        put("baselines", _baselines(self.baselines))
         put("survivors", _frozen("survivors", self.survivors, _sentence))
+        put("min_speedup", _speedup(self))
         _check_arguments(self)
         _check_dimensions(self)
         _check_batch(self)
@@ -229,6 +236,32 @@ def _sentence(key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise TaskError(key, f"{value!r} explains nothing", "Say in a sentence why it may survive")
     return value
+
+
+def _baselines(value: Any) -> Mapping[str, Callable[..., Any]]:
+    if not isinstance(value, Mapping):
+        raise TaskError("baselines", f"{value!r} is not a dict", "Write baselines=dict(name=function)")
+    for name, function in value.items():
+        key = f"baselines[{name!r}]"
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise TaskError(key, "that is no name", "Use letters, digits, '_', '.' and '-'")
+        if name in (BEST, *BASELINES):
+            raise TaskError(key, "a baseline of that name is there for every task", "Choose another name")
+        if not callable(function):
+            raise TaskError(key, f"{function!r} cannot be called", "Give a function of the reference's arguments")
+    return MappingProxyType(dict(value))
+
+
+def _speedup(task: Task) -> Required | None:
+    try:
+        wanted = required(task.min_speedup)
+    except ValueError:
+        fix = 'Write a number, or "1.2@eager"; 0 asks for nothing'
+        raise TaskError("min_speedup", f"{task.min_speedup!r} is no speedup", fix) from None
+    if wanted is not None and wanted.baseline not in nameable(task):
+        fix = f"Choose from: {', '.join(nameable(task))}"
+        raise TaskError("min_speedup", f"{wanted.baseline!r} is no baseline", fix)
+    return wanted
 
 
 def _range(key: str, value: Any) -> Range:

@@ -12,13 +12,13 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "pytest_kbench"
 RANKS = (
-    ("argument", "candidate", "case", "device", "expression", "options", "record", "task", "values"),
+    ("argument", "candidate", "case", "device", "expression", "gate", "options", "record", "sweep", "task", "values"),
     ("oracle", "sandbox"),
     ("audit", "build", "formats", "timing"),
     ("checks",),
     ("grader",),
     ("environment", "report", "starter"),
-    ("fixtures", "hookspec", "run"),
+    ("benchmark", "fixtures", "hookspec", "run"),
     ("collect",),
     ("session", "xdist"),
     ("plugin",),
@@ -77,7 +77,7 @@ def test_only_the_child_imports_a_candidate():  # the others import task files
 
 @pytest.mark.parametrize("statement", ["import pytest_kbench", "import pytest_kbench.plugin"])
 def test_importing_us_imports_neither_torch_nor_hypothesis(statement):
-    code = f"import sys; {statement}; print({{'torch', 'hypothesis', 'numpy'}} & set(sys.modules))"
+    code = f"import sys; {statement}; print({{'torch', 'hypothesis', 'numpy', 'pytest_benchmark'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

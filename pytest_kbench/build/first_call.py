@@ -51,6 +51,11 @@ def folder(candidate: Candidate, store: Store) -> Path | None:
     return store.root.absolute() / "kept" / key(parts)
 
 
+def baselines_folder(store: Store) -> Path:
+    """Where children that compile references keep what they compile: a place for `sandbox.kept`."""
+    return store.root.absolute() / "kept" / key([FORMAT, "baselines", *_machine()])
+
+
 def _names_a_door(source: Path) -> bool:
     try:
         tree = ast.parse(source.read_bytes())

@@ -21,10 +21,10 @@ from hypothesis.errors import Flaky
 
 from ..case import Call, Case, NamedCase
 from ..options import CheckName, Settings
-from ..oracle.coverage import derive
+from ..oracle.coverage import derive, fits
 from ..oracle.message import explain_failure
 from ..oracle.strategies import cases as drawn
-from ..oracle.strategies import fits, sizes
+from ..oracle.strategies import sizes
 from ..record import EXCUSED, SEARCHED, Reason, Record
 from ..task import Task
 from .bench import Bench

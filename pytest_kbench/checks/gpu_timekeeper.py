@@ -15,6 +15,7 @@ from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.inputs import TooLarge, draw
 from ..oracle.truth import Question, ask, bounds_of
+from ..sandbox import driver
 from ..sandbox.gpu_turns import GpuPerformer, GpuStage
 from ..sandbox.host import Child
 from ..sandbox.outcome import NoDeviceMemory
@@ -24,10 +25,13 @@ from ..timing.fresh import SETS, Fresh
 from ..timing.gpu import Flush, GpuArms, calls_of_a_turn
 from ..timing.lock import Both, DeviceLock
 from ..timing.paired import Name, Paired, measure
+from ..timing.peaks import Peaks, datasheet, measured
+from ..timing.roofline import Work
 from .timekeeper import AnyArms, Timekeeper, calls_of
 
 FIRST_CALLS = 8  # of a turn, by which the number of calls in later ones is found
 LAUNCH = 0.2e-6  # seconds by which launches of two processes differ all their life (benchmarks/results/timing_spike.md)
+BELIEVED = 0.8  # of the time of light: emptying the caches may leave a part of what was there
 ISSUING = 6e-3  # seconds of a turn that calls may take to be issued, while a kernel holds the GPU
 LARGE = 2 << 30  # bytes of a set of values, from which on there are two
 
@@ -49,14 +53,32 @@ class GpuTimekeeper(Timekeeper):
         """What every arm runs on: whatever there is, as its time is not what counts."""
         return ()
 
-    def compared(self, arms: AnyArms, budget: float) -> Paired:
-        """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
+    def datasheet(self, dtype: str) -> Peaks | None:
+        """What its maker states, where that is known here."""
+        return datasheet(torch.cuda.get_device_name(self.device), dtype)
+
+    def quickest(self, work: Work, dtype: str) -> float:
+        """Seconds of a call, below which nobody is believed: well below what either peak allows."""
+        known = (self.peaks(dtype), self.datasheet(dtype))
+        cache = torch.cuda.get_device_properties(self.device).L2_cache_size
+        return BELIEVED * min(each.least(work, cache) for each in known if each is not None)
+
+    def _known_as(self) -> str:
+        found = torch.cuda.get_device_properties(self.device)
+        return f"{found.name}, {found.uuid}, driver {driver.version()}, torch {torch.__version__}"
+
+    def _measured(self, dtype: str) -> Peaks:
+        device = torch.device(self.device)
+        return measured(device, dtype, torch.cuda.get_device_properties(device).L2_cache_size)
+
+    def compared(self, arms: AnyArms, budget: float, number: int = 1) -> Paired:
+        """Warm up, and measure for about `budget` seconds; one of `number` comparisons. Raises `ArmFailed`."""
         assert isinstance(arms, GpuArms)
         precision = replace(stats.CUDA, floor=self._floor or 0.0, alone=arms.captured)
         if not arms.captured:
             precision = replace(precision, least=max(precision.least, LAUNCH / arms.pace()))
         arms.warm_up()
-        return measure(arms.take, precision, budget=budget, chance=arms.chance)
+        return measure(arms.take, precision, budget=budget, arms=number, chance=arms.chance)
 
     def _fresh(self, task: Task, call: Call, first: Question, size: int) -> Fresh:
         """Values for calls of so many bytes, made of the first ones and others."""
@@ -80,7 +102,7 @@ class GpuTimekeeper(Timekeeper):
         device = torch.device(self.device)
         torch.cuda.empty_cache()
         question = ask(task, call, self.device, judged=False)
-        calls, outputs = calls_of(task, question, candidate[0])
+        calls, outputs = calls_of(task, question, explicit=candidate[0].has_backward)
         fresh = self._fresh(task, call, question, GpuStage.bytes_of(calls))
         del question
         try:

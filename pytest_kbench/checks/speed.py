@@ -7,24 +7,25 @@ own clock must agree with the grader's. How fast it must be is not said here.
 from __future__ import annotations
 
 import statistics
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 
 from ..case import Call, CaseError, NamedCase
 from ..options import Settings
 from ..oracle.compare import compare
-from ..oracle.coverage import timed
+from ..oracle.coverage import swept, timed
 from ..oracle.golden import Backward, ReferenceFailed, eager
 from ..oracle.inputs import InputsFailed, Placed, TooLarge
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question, Truth, answer, ask, rule_of, widest
-from ..record import EAGER, Reason, Record, Status, Timing
-from ..sandbox.host import Failure
+from ..record import EAGER, SWEPT, Reason, Record, Status, Timing
+from ..sandbox.host import Child, Failure
 from ..task import Task
 from ..timing.arms import ArmFailed, Kept
 from ..timing.paired import Paired
-from ..timing.roofline import Work, work_of
+from ..timing.roofline import work_of
 from ..timing.witness import Wrong
 from .bench import Bench, Stages
 from .examine import recorded, without_gradients
@@ -36,8 +37,9 @@ MOST_SAMPLES = 400
 
 
 def cases(task: Task, settings: Settings) -> tuple[NamedCase, ...]:
-    """The plain call of every shape that the task times on this device, and its backward where the task says so."""
-    return timed(task, settings.kind, settings.seed)
+    """The plain call of every shape that the task times on this device, its backward where the task says so; sweeps."""
+    given = task, settings.kind, settings.seed
+    return (*timed(*given), *swept(*given, settings.shapes))
 
 
 def check(bench: Bench, named: NamedCase) -> Record:
@@ -50,38 +52,77 @@ def check(bench: Bench, named: NamedCase) -> Record:
     assert keeper is not None, "a grader lends it"
     with stages.timed("total"), keeper.lock.alone():
         found = _timed(bench, call, keeper)
+    facts = {SWEPT: named.id.partition(":")[0]} if "=" in named.id else {}
     if isinstance(found, Finding):
-        return recorded(bench, named, "speed", stages, found)
-    record = Record(bench.task.name, bench.candidate.name, "speed", "passed", case=str(named.case), timings=(found,))
-    return replace(record, seconds=dict(stages), message=found.told)
+        record = recorded(bench, named, "speed", stages, found)
+        return replace(record, facts={**record.facts, **facts})
+    told = [each.told if each.baseline == EAGER else f"against {each.baseline}: {each.told}" for each in found.timings]
+    record = Record(bench.task.name, bench.candidate.name, "speed", "passed", case=str(named.case))
+    message = "; ".join([*told, *(f"not against {name}: {why}" for name, why in found.missing.items())])
+    return replace(record, timings=found.timings, seconds=dict(stages), message=message, facts=facts)
 
 
-def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
-    """The comparison, or what is wrong with it."""
-    baseline = keeper.references(bench.task, bench.settings)
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A candidate's comparison with eager, and with the other baselines; why one is `missing`, by its name."""
+
+    timings: tuple[Timing, ...]
+    missing: Mapping[str, str]
+
+
+def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Compared | Finding:
+    """The comparisons, or what is wrong with the candidate. A baseline that cannot be timed is left out."""
     candidate = bench.timed_children(keeper)
+    if isinstance(candidate, Failure):
+        return _failed(candidate, "")
+    timings: list[Timing] = []
+    missing: dict[str, str] = {}
     try:
-        if isinstance(baseline, Failure):
-            return _failed(baseline, "the reference")
-        if isinstance(candidate, Failure):
-            return _failed(candidate, "")
+        for baseline in baselines(bench):
+            found = _against(bench, call, keeper, candidate, baseline)
+            if isinstance(found, Timing):
+                timings.append(found)
+            elif baseline == EAGER or found.status == "failed":
+                return found
+            else:
+                missing[baseline] = found.message.partition("\n")[0]
+    finally:
+        for each in candidate:
+            each.close()
+    return Compared(tuple(timings), missing)
+
+
+def baselines(bench: Bench) -> tuple[str, ...]:
+    """What the candidate is compared with: what the run names, and what the task declares."""
+    return (*bench.settings.compared_with, *bench.task.baselines)
+
+
+def _against(
+    bench: Bench, call: Call, keeper: Timekeeper, candidate: Sequence[Child], baseline: str
+) -> Timing | Finding:
+    """The comparison with one baseline, or what is wrong with it."""
+    whose = "the reference" if baseline == EAGER else baseline
+    try:
+        children = keeper.references(bench.task, bench.settings, baseline)
+        if isinstance(children, Failure):
+            return _failed(children, whose)
         floor = keeper.floor(bench.task, call, bench.settings)
-        with keeper.staged(bench.task, call, bench.settings, baseline, candidate) as arms:
-            paired = keeper.compared(arms, bench.settings.budget)
+        with keeper.staged(bench.task, call, bench.settings, children, candidate) as arms:
+            paired = keeper.compared(arms, bench.settings.budget, len(baselines(bench)))
             warm = arms.warm()
             overran = any(each.overran() for each in arms.buffers)
         if overran:
             return _finding(Reason.OUT_OF_BOUNDS, "memory beside a buffer was written while it was timed")
-        if (wrong := _unlike(bench, call, arms)) is not None:
+        if (wrong := _unlike(bench, call, arms, baseline)) is not None:
             return wrong
         if arms.left_running():
             what = (
                 "the GPU was in use before the reference's turns, until its process ended: it left work running there"
             )
             return _finding(Reason.CLOCK, what)
-        return _told(arms, paired, warm, floor, keeper, work_of(bench.task, call, arms.stage.calls))
+        return _told(bench.task, call, keeper, arms, Measured(baseline, paired, warm, floor))
     except ArmFailed as error:
-        return _failed(error.failure, "the reference" if error.arm == "baseline" else "")
+        return _failed(error.failure, whose if error.arm == "baseline" else "")
     except CaseError as error:
         return Finding(Reason.CASE, f"case: {error}")
     except TooLarge as error:
@@ -91,9 +132,6 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Timing | Finding:
         return Finding(Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {first}", "skipped")
     except (InputsFailed, ReferenceFailed) as error:
         return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
-    finally:
-        for each in () if isinstance(candidate, Failure) else candidate:
-            each.close()
 
 
 def _failed(failure: Failure, whose: str) -> Finding:
@@ -104,8 +142,10 @@ def _failed(failure: Failure, whose: str) -> Finding:
         return Finding(
             Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {failure.message}", "skipped"
         )
-    if whose:
+    if whose == "the reference":
         return _finding(Reason.TASK, f"{whose} could not be timed: {failure.message}", failure.detail)
+    if whose:
+        return Finding(Reason.NOT_TIMED, f"{whose} could not be timed: {failure.message}", "skipped")
     if failure.reason in (Reason.COMPILE, Reason.LOAD, Reason.BINDING, Reason.DEVICE):
         status: Status = "skipped" if failure.reason is Reason.DEVICE else "failed"
         return Finding(failure.reason, explain_failure(failure.reason, failure.message, failure.detail), status)
@@ -116,8 +156,11 @@ def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
     return Finding(reason, explain_failure(reason, message, detail))
 
 
-def _unlike(bench: Bench, call: Call, arms: AnyArms) -> Finding | None:
-    """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at."""
+def _unlike(bench: Bench, call: Call, arms: AnyArms, baseline: str) -> Finding | None:
+    """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at.
+
+    What differs from a baseline that is no reference accuses nobody: either may be wrong.
+    """
     allowed = [0.0] * len(arms.outputs)
     for kept in arms.kept.values():
         truth = _truth(bench, call, kept)
@@ -137,7 +180,9 @@ def _unlike(bench: Bench, call: Call, arms: AnyArms) -> Finding | None:
                 dtypes=[str(each.dtype).removeprefix("torch.") for each in arms.outputs],
             )
             return Finding(Reason.WRONG, f"{text}\n  in a call that was timed", comparisons=tuple(comparisons))
-    stray = arms.first_wrong(allowed)
+    stray = arms.first_wrong(allowed if baseline == EAGER else [2 * each for each in allowed])
+    if stray is not None and baseline != EAGER:
+        return Finding(Reason.NOT_TIMED, f"{baseline} gives other values than the candidate, which is right", "skipped")
     return None if stray is None else _stray(stray)
 
 
@@ -163,17 +208,32 @@ def _truth(bench: Bench, call: Call, kept: Kept) -> Truth:
     return answer(bench.task, call, question, rule_of(bench.task, bench.settings))
 
 
-def _told(
-    arms: AnyArms, paired: Paired, warm: float | None, floor: float, keeper: Timekeeper, work: Work
-) -> Timing | Finding:
-    blocks = paired.blocks
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What came of one comparison, before it is judged."""
+
+    baseline: str
+    paired: Paired
+    warm: float | None
+    floor: float
+
+
+def _told(task: Task, call: Call, keeper: Timekeeper, arms: AnyArms, found: Measured) -> Timing | Finding:
+    paired, blocks = found.paired, found.paired.blocks
     if paired.proven > HIDDEN:
         claimed = statistics.median(each.candidate.mean for each in blocks)
-        took = f"took at least {claimed * (1 + paired.proven) * 1e6:.4g} us each where it says {claimed * 1e6:.4g} us"
-        return _finding(Reason.CLOCK, f"timed calls {took}, by the grader's clock and the kernel's")
+        told = f"took at least {claimed * (1 + paired.proven) * 1e6:.4g} us each where it says {claimed * 1e6:.4g} us"
+        return _finding(Reason.CLOCK, f"timed calls {told}, by the grader's clock and the kernel's")
+    took = statistics.median(each.candidate.least for each in blocks)
+    work = work_of(task, call, arms.stage.calls)
+    if took < (limit := keeper.quickest(work, call.dtype)):
+        what = f"a call is said to take {took * 1e6:.4g} us, this device takes {limit * 1e6:.4g} us for its bytes alone"
+        return _finding(Reason.IMPOSSIBLE, what)
+    light, roof = keeper.peaks(call.dtype).light(work)
+    stated = keeper.datasheet(call.dtype)
     ends = None if paired.interval is None else paired.interval.speedup
     return Timing(
-        baseline=EAGER,
+        baseline=found.baseline,
         clock=arms.clock,
         speed=paired.speed,
         speedup=None if ends is None else ends[1],
@@ -181,22 +241,25 @@ def _told(
         high=None if ends is None else ends[2],
         seconds={
             "baseline": statistics.median(each.baseline.least for each in blocks),
-            "candidate": statistics.median(each.candidate.least for each in blocks),
+            "candidate": took,
         },
         wall={
             "baseline": statistics.median(each.baseline.wall / len(each.baseline.claimed) for each in blocks),
             "candidate": statistics.median(each.candidate.wall / len(each.candidate.claimed) for each in blocks),
         },
-        warm=warm,
+        warm=found.warm,
         calls=arms.stage.count,
         threads=keeper.threads,
         blocks=len(blocks),
         rejected=paired.rejected,
-        floor=floor,
+        floor=found.floor,
         unseen=paired.unseen,
         spent=paired.seconds,
         bytes=work.read + work.written,
         flops=work.flops,
+        light=light,
+        roof=roof,
+        datasheet=None if stated is None else stated.light(work)[0],
         issuing={str(name): each for name, each in arms.issuing.items()},
         samples=tuple((each.baseline.least, each.candidate.least) for each in blocks[:MOST_SAMPLES]),
     )

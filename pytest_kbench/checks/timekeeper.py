@@ -8,28 +8,39 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import torch
+
+from ..build.cache import Store
+from ..build.first_call import baselines_folder
 from ..case import Call
-from ..device import CPU
+from ..device import CPU, cpu_model
 from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.inputs import Placed, draw
 from ..oracle.truth import Question, ask
+from ..record import EAGER
 from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox, ValueArgument
+from ..sandbox.kept import Kept, lend
+from ..sandbox.reference import own
 from ..sandbox.turns import Calls, Performer, Spec, Stage
 from ..task import Task
 from ..timing import stats
 from ..timing.arms import ArmFailed, Arms, calls_of_a_turn
-from ..timing.cpu import Flush, chosen_cpus, out_of_the_way
+from ..timing.cpu import Flush, chosen_cpus, in_their_place, last_level_cache, out_of_the_way
 from ..timing.fresh import SETS, Fresh
 from ..timing.gpu import GpuArms
 from ..timing.lock import Both, DeviceLock
 from ..timing.paired import Name, Paired, measure
+from ..timing.peaks import Peaks, measured, remembered
+from ..timing.roofline import Work
 from . import gradients
 
 AnyArms = Arms | GpuArms
+# Baselines that `torch.compile` makes, by its modes. CUDA graphs are the clock's own: it captures every arm's calls.
+MODES = {"compile": "default", "max-autotune": "max-autotune-no-cudagraphs"}
 FIRST_CALLS = 4  # of a turn, by which the number of calls in later ones is found
 
 
@@ -38,12 +49,16 @@ class Timekeeper:
     """Compares children in turns. For one thread at a time."""
 
     sandbox: Sandbox
+    store: Store
     threads: int = 1  # of every arm: one unless asked, as threads that wait for each other are slower by chance
     device: str = CPU
     children: int = 3  # of each arm: by luck one of them is a few per cent faster than another all its life
     _flush: Flush | None = None
     _floor: float | None = None
-    _references: tuple[str, tuple[Child, ...]] | None = None
+    _digest: str = ""  # of the last task
+    _references: dict[str, tuple[Child, ...]] = field(default_factory=dict)  # of that task, by the baseline's name
+    _compiled: Kept | None = None
+    _peaks: dict[str, Peaks] = field(default_factory=dict)  # by dtype
 
     @property
     def lock(self) -> DeviceLock | Both:
@@ -66,11 +81,39 @@ class Timekeeper:
         """When to stop, and what counts as no difference here."""
         return replace(stats.CPU, floor=self._floor or 0.0)
 
+    def peaks(self, dtype: str) -> Peaks:
+        """What this device can do at most with a dtype, on as many threads; measured once, and kept with the builds."""
+        if dtype not in self._peaks:
+            kept = self.store.root / "peaks.json"
+            self._peaks[dtype] = remembered(kept, self._known_as(), dtype, lambda: self._measured(dtype))
+        return self._peaks[dtype]
+
+    def datasheet(self, dtype: str) -> Peaks | None:
+        """What its maker states: of a CPU nothing that is of use."""
+        return None
+
+    def quickest(self, work: Work, dtype: str) -> float:
+        """Seconds of a call, below which nobody is believed; 0.0 where caches that are not emptied may help."""
+        return 0.0
+
+    def _known_as(self) -> str:
+        return f"{cpu_model() or 'CPU'}, {len(self.cpus)} threads, torch {torch.__version__}"
+
+    def _measured(self, dtype: str) -> Peaks:
+        with in_their_place(self.cpus):
+            return measured(torch.device(CPU), dtype, last_level_cache())
+
     def close(self) -> None:
-        """End the reference's children."""
-        for each in () if self._references is None else self._references[1]:
-            each.close()
-        self._references = None
+        """End the baselines' children, and keep what they compiled."""
+        self._end_references()
+        if self._compiled is not None:
+            self._compiled.take_back(ended=True, asked=None, sound=True)
+            self._compiled = None
+
+    def _end_references(self) -> None:
+        for child in (child for several in self._references.values() for child in several):
+            child.close()
+        self._references.clear()
 
     def several(self, program: Program, limits: Limits, seconds: float) -> tuple[Child, ...] | Failure:
         """Children of one program that are to be timed, each loaded within so many seconds; the caller closes them."""
@@ -85,19 +128,32 @@ class Timekeeper:
             made.append(child)
         return tuple(made)
 
-    def references(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
-        """The children that run a task's reference; those of the last task are kept."""
-        known = self._references
-        if known is not None and known[0] == task.digest and all(each.alive for each in known[1]):
-            return known[1]
-        self.close()
-        children = self._references_of(task, settings)
+    def references(self, task: Task, settings: Settings, baseline: str = EAGER) -> tuple[Child, ...] | Failure:
+        """The children that run one of a task's baselines; those of the last task are kept."""
+        if self._digest != task.digest:
+            self._end_references()
+            self._digest = task.digest
+        known = self._references.pop(baseline, ())
+        if known and all(each.alive for each in known):
+            self._references[baseline] = known
+            return known
+        for each in known:
+            each.close()
+        children = self._references_of(task, settings, baseline)
         if not isinstance(children, Failure):
-            self._references = task.digest, children
+            self._references[baseline] = children
         return children
 
-    def _references_of(self, task: Task, settings: Settings) -> tuple[Child, ...] | Failure:
-        return self.several(reference_program(task, self.device), Limits(), settings.build_timeout)
+    def _references_of(self, task: Task, settings: Settings, baseline: str = EAGER) -> tuple[Child, ...] | Failure:
+        program = reference_program(task, self.device)
+        if baseline in MODES:
+            if self._compiled is None:
+                self._compiled = lend(baselines_folder(self.store))
+            kept = None if self._compiled is None else self._compiled.path
+            program = replace(program, mode=MODES[baseline], kept=kept)
+        elif baseline != EAGER:
+            program = replace(program, entry_points=(own(baseline),))
+        return self.several(program, Limits(), settings.build_timeout)
 
     def floor(self, task: Task, call: Call, settings: Settings) -> float:
         """The log-ratio by which children that run the same reference differ; found out once. Raises `ArmFailed`."""
@@ -116,12 +172,12 @@ class Timekeeper:
                     each.close()
         return self._floor
 
-    def compared(self, arms: AnyArms, budget: float) -> Paired:
-        """Warm up, and measure for about `budget` seconds. Raises `ArmFailed`."""
+    def compared(self, arms: AnyArms, budget: float, number: int = 1) -> Paired:
+        """Warm up, and measure for about `budget` seconds; one of `number` comparisons. Raises `ArmFailed`."""
         assert isinstance(arms, Arms)
         with out_of_the_way(self.cpus):
             arms.warm_up()
-            return measure(arms.take, self.precision, budget=budget, chance=arms.chance)
+            return measure(arms.take, self.precision, budget=budget, arms=number, chance=arms.chance)
 
     @contextmanager
     def staged(
@@ -134,7 +190,7 @@ class Timekeeper:
         fresh = Fresh(
             task, [each.arguments for each in sets], lambda seed: draw(task, replace(call, seed=seed)), starts
         )
-        calls, outputs = calls_of(task, question, candidate[0])
+        calls, outputs = calls_of(task, question, explicit=candidate[0].has_backward)
         performers: dict[Name, Sequence[Performer]] = {
             "baseline": tuple(map(Performer, baseline)), "candidate": tuple(map(Performer, candidate)),
         }  # fmt: skip
@@ -163,8 +219,8 @@ def reference_program(task: Task, device: str) -> Program:
     return Program("reference", file, (task.function.__name__,), device=device)
 
 
-def calls_of(task: Task, question: Question, candidate: Child) -> tuple[Calls, tuple[OutputSpec, ...]]:
-    """What is called, and what of it is looked at."""
+def calls_of(task: Task, question: Question, *, explicit: bool) -> tuple[Calls, tuple[OutputSpec, ...]]:
+    """What is called, and what of it is looked at; `explicit`: the candidate has a backward of its own."""
     plain, backward = question.eager, question.backward
     arguments = tuple(
         Spec(each.name, each.values.dtype, tuple(each.values.shape), each.in_place)
@@ -178,7 +234,7 @@ def calls_of(task: Task, question: Question, candidate: Child) -> tuple[Calls, t
             OutputSpec(each.dtype, each.shape) for each in arguments if isinstance(each, Spec) and each.in_place
         )
         return Calls(arguments, outputs), (*outputs, *written)
-    due = tuple(spec for _, spec in gradients.due(task, question, explicit=candidate.has_backward))
+    due = tuple(spec for _, spec in gradients.due(task, question, explicit=explicit))
     starts = gradients.starts(question)
     cotangents = tuple(
         (index, Spec(each.name, each.values.dtype, tuple(each.values.shape))) for index, each in starts.items()

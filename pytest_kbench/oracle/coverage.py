@@ -8,14 +8,15 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 from ..argument import FLOATS, LAYOUTS, Optional, Param, Scalar, Tensor
 from ..case import BACKWARDS, COTANGENT, DTYPE_NAMES, PLANS, SUMMED, Call, Case, NamedCase
-from ..expression import shape
+from ..expression import Expression, ExpressionError, shape
+from ..sweep import Sweep
 from ..task import Task
 from ..values import Masks
 
@@ -111,6 +112,39 @@ def timed(task: Task, device: str, seed: int) -> tuple[NamedCase, ...]:
             drawn = derive(seed, task.name, "speed", *parts)
             cases.append(NamedCase(":".join(parts), Case((replace(call, grad=each, seed=drawn),))))
     return tuple(cases)
+
+
+def swept(task: Task, device: str, seed: int, sweeps: Sequence[Sweep]) -> tuple[NamedCase, ...]:
+    """The largest timed call with other sizes of one dimension, as far as the task declares them."""
+    calls = [each.case.calls[0] for each in timed(task, device, seed)]
+    if not calls:
+        return ()
+    call = max(calls, key=lambda each: math.prod(size for _, size in each.dims))
+    cases = []
+    for sweep in (each for each in sweeps if each.dimension in task.fuzz):
+        for size in sweep.sizes:
+            dims = tuple((name, size if name == sweep.dimension else extent) for name, extent in call.dims)
+            if dims == call.dims or size not in task.fuzz[sweep.dimension] or not fits(task, dict(dims)):
+                continue
+            parts = [f"{sweep.dimension}={size}", DTYPE_NAMES[task.dtypes[0]]]
+            drawn = derive(seed, task.name, "speed", *parts)
+            cases.append(NamedCase(":".join(parts), Case((replace(call, dims=dims, grad=(), seed=drawn),))))
+    return tuple(cases)
+
+
+def fits(task: Task, dims: Mapping[str, int]) -> bool:
+    """Whether the task's own condition holds, and every argument has a shape."""
+    try:
+        if task.where is not None and not Expression(task.where)(dims):
+            return False
+        present = (
+            each
+            for each in task.tensors
+            if not (isinstance(each, Param) and each.present and not Expression(each.present)(dims))
+        )
+        return all(extent(dims) >= 0 for each in present for extent in shape(each.shape))
+    except ExpressionError:
+        return False
 
 
 def repeats(task: Task, device: str, seed: int, leaves: Sequence[str] = ()) -> tuple[NamedCase, ...]:

@@ -23,7 +23,7 @@ from ..case import BACKWARDS, COTANGENT, PLANS, Call, Case
 from ..expression import Expression, ExpressionError, shape
 from ..task import Range, Task
 from ..values import Integers, Masks
-from .coverage import COTANGENT_LAYOUTS, UNBOUNDED, derive, leaf_sets, takes_layout, takes_plans
+from .coverage import COTANGENT_LAYOUTS, UNBOUNDED, derive, fits, leaf_sets, takes_layout, takes_plans
 from .inputs import EDGES
 
 T = TypeVar("T")
@@ -302,18 +302,3 @@ def _spent(volumes: Mapping[tuple[Expression, ...], int], flops: Expression | No
         elements = 0
     work = math.prod(filled.values()) if flops is None else max(flops(filled), 0) // 2
     return max(elements, work // WORK)
-
-
-def fits(task: Task, dims: Mapping[str, int]) -> bool:
-    """Whether the task's own condition holds, and every argument has a shape."""
-    try:
-        if task.where is not None and not Expression(task.where)(dims):
-            return False
-        present = (
-            each
-            for each in task.tensors
-            if not (isinstance(each, Param) and each.present and not Expression(each.present)(dims))
-        )
-        return all(extent(dims) >= 0 for each in present for extent in shape(each.shape))
-    except ExpressionError:
-        return False

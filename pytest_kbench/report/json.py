@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..record import Record, Verdict
+from .summary import summary
 
 if TYPE_CHECKING:
     from ..audit.result import Audit
@@ -34,16 +35,19 @@ def document(
     """The document as plain data.
 
     `environment` says where and how the run was; `problems` are what could not be graded at all (a task file that does
-    not load, a folder without a task): `item` and `message` each. `audits` are there with `--kbench-audit`.
+    not load, a folder without a task): `item` and `message` each. `audits` are there with `--kbench-audit`, and a
+    `summary` of speed where something was timed.
     """
     verdicts = [_verdict(task, name, verdict) for (task, name), verdict in by_candidate(records).items()]
     audited = {"audits": [each.to_json() for each in audits]} if audits else {}
+    speed = summary(records)
     return {
         "schema": SCHEMA,
         "complete": complete,
         "exit_code": exit_code,
         "environment": dict(environment),
         "verdicts": verdicts,
+        **({"summary": speed.to_json()} if speed is not None else {}),
         "problems": [dict(each) for each in problems],
         **audited,
         "records": [record.to_json() for record in records],

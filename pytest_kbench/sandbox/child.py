@@ -33,6 +33,7 @@ import tvm_ffi
 from . import wire
 from .buffers import HUGE, MappedBuffer, OpenedBuffer, tensor_over
 from .claims import LONGEST_COMPILER_OUTPUT, NoEntryPoint, bounded, claim, copied, describe, failed, listed, middle_cut
+from .compiled import compiled
 from .gpu_timed import Arena, Stage
 from .gradients import Forward, differentiated, with_leaves
 from .limits import LayerReport
@@ -226,6 +227,8 @@ class LoadedCandidate:
                 self._module = load_torch_library(self._path)
             case "reference":
                 self._module = import_reference(Path(self._path), request["search"])
+                if request["mode"] is not None:
+                    self._module = compiled(self._module, request["entry_points"], request["mode"])
             case _:
                 self._module = import_candidate(Path(self._path))
         for name in request["entry_points"]:

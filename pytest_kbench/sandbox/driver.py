@@ -129,6 +129,13 @@ def settle_cache(device: int) -> None:
         library.cuCtxResetPersistingL2Cache()
 
 
+def version() -> int:
+    """The CUDA version that the driver is made for, as it counts: 13000 is 13.0."""
+    found = ctypes.c_int()
+    _check(_library().cuDriverGetVersion(ctypes.byref(found)), "asking for the driver's version")
+    return found.value
+
+
 def _check(code: int, what: str) -> None:
     if code == 0:
         return

@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import TracebackType
@@ -80,14 +80,25 @@ package.__path__ = [{place!r}]
 sys.modules["pytest_kbench"] = package
 sys.path += [each for each in {paths!r} if each not in sys.path]
 from pytest_kbench.sandbox.zygote import main
-main({control}, {grader}, {scratch!r})
+main({control}, {grader}, {scratch!r}, {compiler})
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a zygote has in it beside torch: a sanitizer's runtime, or torch's compiler."""
+
+    runtime: Runtime | None = None
+    compiler: bool = False
+
+
+_PLAIN: Final = _Kind()
 
 
 class _Zygote:
     """The grader's hold on one zygote process."""
 
-    def __init__(self, threads: int | None, runtime: Runtime | None) -> None:
+    def __init__(self, threads: int | None, kind: _Kind) -> None:
         with contextlib.ExitStack() as undo:
             try:
                 self.scratch = Path(tempfile.mkdtemp(prefix="kbench-"))
@@ -96,24 +107,25 @@ class _Zygote:
                 self.control, theirs = socket.socketpair()
                 undo.callback(self.control.close)
                 with theirs:
-                    self.process = self._launch(theirs, threads, runtime)
+                    self.process = self._launch(theirs, threads, kind)
             except OSError as error:
                 raise SandboxError(f"the zygote cannot be started: {error}") from error
             self._wait_ready()
             undo.pop_all()
         self._end = weakref.finalize(self, _end_zygote, os.getpid(), self.control, self.process, self.scratch)
 
-    def _launch(self, theirs: socket.socket, threads: int | None, runtime: Runtime | None) -> subprocess.Popen[bytes]:
+    def _launch(self, theirs: socket.socket, threads: int | None, kind: _Kind) -> subprocess.Popen[bytes]:
         command, environment = [sys.executable, "-P", "-"], _zygote_environment(threads)
-        if runtime is not None:
-            command = sanitizer.command(runtime, command)
-            environment |= sanitizer.environment(runtime)
+        if kind.runtime is not None:
+            command = sanitizer.command(kind.runtime, command)
+            environment |= sanitizer.environment(kind.runtime)
         program = _BOOTSTRAP.format(
             place=str(Path(__file__).resolve().parents[1]),
             control=theirs.fileno(),
             grader=os.getpid(),
             scratch=str(self.scratch),
             paths=_package_paths(),
+            compiler=kind.compiler,
         )
         process = subprocess.Popen(
             command,
@@ -237,7 +249,8 @@ def _zygote_environment(threads: int | None) -> dict[str, str]:
 class Sandbox:
     """Makes children; one zygote, started when it is first needed and again should it die. Safe to use from threads.
 
-    A sanitizer's runtime must be in a process from its start, so each has a zygote of its own, under the same rules.
+    A sanitizer's runtime must be in a process from its start, and torch's compiler takes seconds to load, so each has a
+    zygote of its own, under the same rules.
 
     `mode` is `auto` (as many layers of the lock-down as this machine gives), `strict` (`start` and `compile` raise
     `SandboxRefused` where any is not to be had) or `off` (none: for debugging what you trust).
@@ -250,8 +263,7 @@ class Sandbox:
         self._threads = threads
         self._creator = os.getpid()
         self._lock = threading.Lock()
-        self._zygote: _Zygote | None = None
-        self._sanitizing: dict[Runtime, _Zygote] = {}
+        self._zygotes: dict[_Kind, _Zygote] = {}
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._layers: LayerReport | None = None
 
@@ -286,15 +298,17 @@ class Sandbox:
         seconds = deadline - time.monotonic()
         path = program.path.resolve()
         with contextlib.ExitStack() as undo:
-            kept = None if program.kept is None else lend(program.kept)
+            trusted = program.binding == "reference"
+            kept = None if program.kept is None or trusted else lend(program.kept)
+            place = program.kept if trusted else None if kept is None else kept.path
             if kept is not None:
                 undo.callback(kept.take_back, ended=True, asked=None, sound=True)
             writable = () if kept is None else (kept.path,)
-            trusted = program.binding == "reference"
             gpu = program.device != "cpu"
             limits = replace(limits, address_bytes=None) if gpu else limits
             readable = (path, *program.readable)
-            connection = self._connect(limits, readable, writable, program.runtime, locked=not trusted, gpu=gpu)
+            kind = _Kind(program.runtime, compiler=program.mode is not None)
+            connection = self._connect(limits, readable, writable, kind, locked=not trusted, gpu=gpu)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)
             undo.callback(connection.close)
@@ -305,7 +319,8 @@ class Sandbox:
                     "binding": program.binding,
                     "path": str(path),
                     "entry_points": list(program.entry_points),
-                    "kept": None if kept is None else str(kept.path),
+                    "kept": None if place is None else str(place),
+                    "mode": program.mode,
                     "search": list(sys.path) if trusted else [],
                     "device": program.device,
                 },
@@ -352,8 +367,7 @@ class Sandbox:
         if os.getpid() != self._creator:
             return
         with self._lock:
-            zygotes = [*self._sanitizing.values(), *([] if self._zygote is None else [self._zygote])]
-            self._zygote, self._sanitizing = None, {}
+            zygotes, self._zygotes = list(self._zygotes.values()), {}
             connections = list(self._connections)
         for connection in connections:
             connection.abandon("the sandbox was closed")
@@ -385,14 +399,14 @@ class Sandbox:
         limits: Limits,
         readable: Sequence[Path],
         writable: Sequence[Path],
-        runtime: Runtime | None = None,
+        kind: _Kind = _PLAIN,
         *,
         locked: bool = True,
         gpu: bool = False,
     ) -> Connection:
         self.check_process()
         with self._lock:
-            zygote = self._living_zygote(runtime)
+            zygote = self._living_zygote(kind)
             policy = Policy(
                 scratch=str(zygote.scratch),
                 readable=tuple(str(path.resolve()) for path in readable),
@@ -411,18 +425,14 @@ class Sandbox:
             self._connections.add(connection)
         return connection
 
-    def _living_zygote(self, runtime: Runtime | None) -> _Zygote:
-        """The zygote with this runtime; another one if it has died. To be called with the lock held."""
-        zygote = self._zygote if runtime is None else self._sanitizing.get(runtime)
+    def _living_zygote(self, kind: _Kind) -> _Zygote:
+        """The zygote of this kind; another one if it has died. To be called with the lock held."""
+        zygote = self._zygotes.get(kind)
         if zygote is not None and not zygote.alive:
             zygote.close()
             zygote = None
         if zygote is None:
-            zygote = _Zygote(self._threads, runtime)
-            if runtime is None:
-                self._zygote = zygote
-            else:
-                self._sanitizing[runtime] = zygote
+            zygote = self._zygotes[kind] = _Zygote(self._threads, kind)
         return zygote
 
     @contextlib.contextmanager

@@ -93,8 +93,9 @@ class Program:
     `compiles` says that its source names a compiler, so that a call may take longer; `kept` is the place (see
     `kept.py`) of what its children compile, if they may keep it. `facts` (name, value) are what its build has to tell.
     A library that was built for a sanitizer names the `runtime` that it needs. A `reference` is the task's own file, as
-    trusted as the grader, which imports it too: its child is not locked down. `device` is where the tensors of its
-    calls lie: "cpu", or a GPU as torch names it.
+    trusted as the grader, which imports it too: its child is not locked down, and `kept` is a folder that it shares
+    with others. It may go through `torch.compile` in a `mode`. `device` is where the tensors of its calls lie: "cpu",
+    or a GPU as torch names it.
     """
 
     binding: Literal["python", "tvm-ffi", "torch", "reference"]
@@ -105,6 +106,7 @@ class Program:
     kept: Path | None = None
     facts: tuple[tuple[str, str], ...] = ()
     runtime: Runtime | None = None
+    mode: str | None = None
     device: str = "cpu"
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 MODULE_NAME = "reference"
 
@@ -20,12 +21,20 @@ def import_reference(path: Path, search: Sequence[str]) -> object:
     sys.path += [each for each in search if each not in sys.path]
     package = sys.modules[__name__.partition(".")[0]]
     whole = importlib.util.spec_from_file_location(package.__name__, Path(__file__).parents[1] / "__init__.py")
-    own = importlib.util.spec_from_file_location(MODULE_NAME, path)
-    if whole is None or whole.loader is None or own is None or own.loader is None:
+    spec = importlib.util.spec_from_file_location(MODULE_NAME, path)
+    if whole is None or whole.loader is None or spec is None or spec.loader is None:
         raise ImportError(f"{path.name} is no Python file")
     whole.loader.exec_module(package)
-    module = importlib.util.module_from_spec(own)
+    module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE_NAME] = module
-    own.loader.exec_module(module)
-    function = getattr(getattr(module, "task", None), "function", None)
-    return module if function is None else SimpleNamespace(**{function.__name__: function})
+    spec.loader.exec_module(module)
+    task: Any = getattr(module, "task", None)
+    if (function := getattr(task, "function", None)) is None:
+        return module
+    others = {own(name): each for name, each in task.baselines.items()}
+    return SimpleNamespace(**{function.__name__: function}, **others)
+
+
+def own(name: str) -> str:
+    """The entry point of a baseline that the task declares under this name."""
+    return f"baselines[{name}]"

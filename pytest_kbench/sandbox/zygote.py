@@ -266,7 +266,7 @@ def _reap_orphans() -> None:
         return
 
 
-def main(control: int, grader: int, scratch: str) -> None:
+def main(control: int, grader: int, scratch: str, compiler: bool) -> None:
     """Preload, say that all is ready, serve. `control` is a descriptor, `grader` the process that started this one."""
     channel = socket.socket(fileno=control)
     libc = ctypes.CDLL(None)
@@ -278,6 +278,10 @@ def main(control: int, grader: int, scratch: str) -> None:
     from . import child, sanitizer  # noqa: F401  (child imports torch and tvm_ffi)
 
     sanitizer.introduce()
+    if compiler:
+        from .compiled import preload
+
+        preload()
     threads = len(os.listdir("/proc/self/task"))
     zygote = Zygote(channel, watch, scratch)
     gc.collect()

@@ -65,6 +65,19 @@ def out_of_the_way(cpus: Sequence[int]) -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
+@contextlib.contextmanager
+def in_their_place(cpus: Sequence[int]) -> Iterator[None]:
+    """Have this thread do as those who are timed: on their CPUs, with as many threads."""
+    before, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    torch.set_num_threads(len(cpus))
+    try:
+        os.sched_setaffinity(0, cpus)
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+        torch.set_num_threads(threads)
+
+
 def stolen() -> int:
     """Ticks that the machine under this one took from it, over all CPUs; 0 where it does not say."""
     try:

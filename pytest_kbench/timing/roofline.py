@@ -2,6 +2,7 @@
 
 Bytes are those of the tensors that go in and come out, each once. Operations are counted on tensors without data, by
 torch's own counter, which knows products and convolutions; where it sees none, those that the task declares count.
+Bytes that the task declares count instead of those of tensors: of what is gathered only a part is read.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ def work_of(task: Task, call: Call, calls: Calls) -> Work:
         written = sum(_bytes(each) for each in calls.gradients if each is not None)
     else:
         written = sum(map(_bytes, calls.outputs)) + sum(_bytes(each) for each in calls.given if each.in_place)
-    return Work(read, written, counted(task, calls) or declared(task, call))
+    moved = declared(task.bytes, call)
+    read = read if moved is None else max(0, moved - written)
+    return Work(read, written, counted(task, calls) or declared(task.flops, call))
 
 
-def declared(task: Task, call: Call) -> int | None:
-    """The operations of a forward, as the task says."""
-    return None if task.flops is None or call.grad else Expression(task.flops)(dict(call.dims))
+def declared(text: str | None, call: Call) -> int | None:
+    """What the task says of a forward, as an expression over dimensions."""
+    return None if text is None or call.grad else Expression(text)(dict(call.dims))
 
 
 def counted(task: Task, calls: Calls) -> int | None:

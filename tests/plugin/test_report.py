@@ -127,7 +127,7 @@ def test_a_disk_that_fills_up_is_told_at_the_end_and_changes_no_verdict(project,
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("results.txt", "--kbench-report=results.txt: the suffix chooses the format; it may be .json"),
+        ("results.txt", "--kbench-report=results.txt: the suffix chooses the format; it may be .json, .benchmark.json"),
         ("nowhere/results.json", "--kbench-report=*nowhere/results.json: it cannot be written (No such file*)"),
     ],
 )

@@ -36,7 +36,7 @@ def expected(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader(Settings(seed=0, budget=0.3)) as grader:
+    with Grader(Settings(seed=0, baselines=("eager",), budget=0.3)) as grader:
         yield grader
 
 
@@ -73,6 +73,6 @@ def test_an_honest_candidate_is_timed_in_every_form(grader, name):
 
 def test_a_gross_lie_is_proven_on_a_busy_machine_too(grader):
     path = HERE / "cheats" / "softmax" / "claims_nothing.py"
-    settings = Settings(seed=0, budget=2.0)
+    settings = Settings(seed=0, baselines=("eager",), budget=2.0)
     (record,) = grader.grade(TASKS / "softmax.py", path, checks=["speed"], settings=settings).records
     assert (record.status, str(record.reason)) == ("failed", "clock"), record.message

@@ -36,7 +36,7 @@ def expected(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
-    with Grader(Settings(seed=0, budget=0.5, device="cuda")) as grader:
+    with Grader(Settings(seed=0, baselines=("eager",), budget=0.5, device="cuda")) as grader:
         yield grader
 
 

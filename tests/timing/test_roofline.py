@@ -29,8 +29,7 @@ def work(name: str, shape: str, *, backward: bool = False) -> tuple[Work, dict[s
 
 def calls(task, call: Call) -> Calls:
     question = ask(task, call)
-    candidate = type("Child", (), {"has_backward": False})()
-    return calls_of(task, question, candidate)[0]
+    return calls_of(task, question, explicit=False)[0]
 
 
 def by_hand(name: str, d: dict[str, int]) -> Work:

@@ -1,0 +1,30 @@
+"""A task's reference through `torch.compile`: what a zygote has ready for it, and how a child asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+SHAPES = 1 << 10  # that one process may compile for, before dynamo would fall back to eager without a word
+
+
+def preload() -> None:
+    """Import the compiler, and have it look at one function, in which it prepares much; nothing is compiled."""
+    import torch._dynamo
+    import torch._inductor.compile_fx
+
+    torch.set_num_threads(1)
+    torch.compile(lambda x: x + 1, backend="eager", dynamic=False)(torch.zeros(2))
+    torch._dynamo.reset()
+
+
+def compiled(module: object, names: Sequence[str], mode: str) -> SimpleNamespace:
+    """The functions of these names, compiled anew for every shape, in one of `torch.compile`'s modes."""
+    import torch._dynamo
+
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = SHAPES
+    torch._dynamo.config.fail_on_recompile_limit_hit = True
+    found = {name: function for name in names if callable(function := getattr(module, name, None))}
+    return SimpleNamespace(
+        **{name: torch.compile(function, mode=mode, dynamic=False) for name, function in found.items()}
+    )
