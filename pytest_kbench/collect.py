@@ -21,7 +21,7 @@ from . import benchmark
 from .argument import TaskError
 from .candidate import Candidate, CandidateError, escaped
 from .case import CaseError
-from .device import device_for, kind_of
+from .device import CPU, device_for, kind_of
 from .formats import native
 from .options import AUDIT, CANDIDATES, LEAST_SCORE, MIN_SCORE, WARM
 from .record import Record
@@ -156,12 +156,14 @@ class TaskModule(pytest.Module):
         if missing := [device for device in named if device not in graded]:
             reason = f"device: no shape of {task.name} is graded on {' or '.join(missing)}"
             yield Missing.from_parent(self, name="shapes", reason=reason)
+        runnable, others = _runnable(candidates, run.settings.device)
         for check in run.settings.checks:
             self._planned = [
-                each
-                for device, cases in graded.items()
-                for each in _planned(run, task, candidates, check, device, cases)
+                each for device, cases in graded.items() for each in _planned(run, task, runnable, check, device, cases)
             ]
+            if (case := next((case for cases in graded.values() for case in cases[check]), None)) is not None:
+                self._planned += [Planned(task, each, check, case) for each in others]
+                others = []  # once each: it needs a device that is not here, as this one will say
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
 
@@ -210,6 +212,14 @@ def _planned(
             for each in group:
                 for case in turn:
                     yield Planned(task, each, check, case, counts)
+
+
+def _runnable(candidates: Sequence[Candidate], device: str) -> tuple[list[Candidate], list[Candidate]]:
+    """Those that can run on this device, and those that cannot run on a CPU."""
+    from .build.program import needs_cuda  # with torch behind it
+
+    others = [each for each in candidates if kind_of(device) == CPU and needs_cuda(each)]
+    return [each for each in candidates if each not in others], others
 
 
 def _chunks(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -212,15 +212,24 @@ def _records(bench: Bench, checks: Sequence[CheckName], cases: Sequence[CaseLike
     patience = Patience(bench.settings.max_failures)
     failed: Record | None = None
     for name in checks:
-        own = CHECK_MODULES[name].cases(bench.task, bench.settings)
-        asked = bool(own) or len(checks) == 1  # a check without cases of its own is none that was asked for
-        for named in own if cases is None or name == "build" or not asked else map(_named, cases):
+        for named in _cases(bench, name, checks, cases):
             record = not_timed(bench.task, bench.candidate, named, failed) if name == "speed" and failed else None
             record = record or _checked(bench, name, named)
             failed = failed or (record if wrong(record) else None)
             yield record
             if patience.lost(record):
                 return
+
+
+def _cases(
+    bench: Bench, name: CheckName, checks: Sequence[CheckName], cases: Sequence[CaseLike] | None
+) -> Sequence[NamedCase]:
+    """What a check grades: the cases that were given, or its own; a check without any, one of several, has none."""
+    given = None if cases is None or name == "build" else tuple(map(_named, cases))
+    if given is not None and len(checks) == 1:
+        return given  # a check's own cases, of which there are hundreds, are made for nothing then
+    own: Sequence[NamedCase] = CHECK_MODULES[name].cases(bench.task, bench.settings)
+    return own if given is None or not own else given
 
 
 def _checked(bench: Bench, name: CheckName, named: NamedCase) -> Record:

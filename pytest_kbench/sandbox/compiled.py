@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Sequence
 from types import SimpleNamespace
 
 SHAPES = 1 << 10  # that one process may compile for, before dynamo would fall back to eager without a word
 
 
-def preload() -> None:
-    """Import the compiler, and have it look at one function, in which it prepares much; nothing is compiled."""
+def preload(place: str) -> None:
+    """Import the compiler, and have it find out what every process would: by a function, of this CPU, of itself.
+
+    What it compiles for that, with the C++ compiler, it keeps in `place`, as its children do.
+    """
+    os.environ.update(TORCHINDUCTOR_CACHE_DIR=f"{place}/inductor", TORCHINDUCTOR_COMPILE_THREADS="1")
     import torch._dynamo
+    import torch._inductor.codecache
     import torch._inductor.compile_fx
+    import torch._inductor.cpu_vec_isa
 
     torch.set_num_threads(1)
+    with contextlib.suppress(Exception):  # no compiler, say: whoever needs one tells of it
+        torch._inductor.codecache.torch_key()
+        torch._inductor.cpu_vec_isa.pick_vec_isa()
     torch.compile(lambda x: x + 1, backend="eager", dynamic=False)(torch.zeros(2))
     torch._dynamo.reset()
 

@@ -80,16 +80,16 @@ package.__path__ = [{place!r}]
 sys.modules["pytest_kbench"] = package
 sys.path += [each for each in {paths!r} if each not in sys.path]
 from pytest_kbench.sandbox.zygote import main
-main({control}, {grader}, {scratch!r}, {compiler})
+main({control}, {grader}, {scratch!r}, {compiler!r})
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a zygote has in it beside torch: a sanitizer's runtime, or torch's compiler."""
+    """What a zygote has beside torch: a sanitizer's runtime, or torch's compiler and the folder it keeps things in."""
 
     runtime: Runtime | None = None
-    compiler: bool = False
+    compiler: str | None = None
 
 
 _PLAIN: Final = _Kind()
@@ -307,7 +307,7 @@ class Sandbox:
             gpu = program.device != "cpu"
             limits = replace(limits, address_bytes=None) if gpu else limits
             readable = (path, *program.readable)
-            kind = _Kind(program.runtime, compiler=program.mode is not None)
+            kind = _Kind(program.runtime, None if program.mode is None else str(place or ""))
             connection = self._connect(limits, readable, writable, kind, locked=not trusted, gpu=gpu)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)

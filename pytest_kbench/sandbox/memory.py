@@ -70,17 +70,23 @@ def _left_in(folder: Path, limit: str, usage: str, reclaimable: tuple[str, ...])
     return [allowed - used + min(given_back, used)]
 
 
-def _text(path: Path) -> str:
+def read(path: str | Path) -> str:
+    """What a file of the kernel's says; quicker than pathlib, which matters between turns. Raises `OSError`."""
+    with open(path, "rb", buffering=0) as file:
+        return file.readall().decode("utf-8", "replace")
+
+
+def _text(path: str | Path) -> str:
     """What a file says; nothing where it cannot be read."""
     try:
-        return path.read_text("utf-8", "replace")
+        return read(path)
     except OSError:
         return ""
 
 
 def _children_of(pid: int) -> list[int]:
     try:
-        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [int(each) for each in read(f"/proc/{pid}/task/{pid}/children").split()]
     except (OSError, ValueError):
         return []
 
@@ -98,7 +104,7 @@ def tree_of(pid: int, zygote: int) -> list[int]:
 
 def name_of(pid: int) -> str:
     """What a process is called, which it can choose itself; nothing where it is gone."""
-    return _text(Path(f"/proc/{pid}/comm")).rstrip("\n")
+    return _text(f"/proc/{pid}/comm").rstrip("\n")
 
 
 def stopped(pid: int) -> bool:
@@ -107,12 +113,12 @@ def stopped(pid: int) -> bool:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return True
-    return all(_text(Path(f"/proc/{pid}/task/{each}/stat")).rpartition(")")[2][1:2] in "TtZX" for each in threads)
+    return all(_text(f"/proc/{pid}/task/{each}/stat").rpartition(")")[2][1:2] in "TtZX" for each in threads)
 
 
 def _group_of(pid: int) -> int | None:
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[2])
+        return int(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[2])
     except (OSError, ValueError, IndexError):
         return None
 
@@ -120,7 +126,7 @@ def _group_of(pid: int) -> int | None:
 def resident_memory(pid: int) -> int:
     """Bytes of a process's memory of any kind that are in use."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+        return int(read(f"/proc/{pid}/statm").split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return 0
 
@@ -143,8 +149,8 @@ def private_memory(pid: int) -> int:
     """Bytes of a process's anonymous and shared memory that are in use, and of its page tables; pages of a file do not
     count."""
     try:
-        _, resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[:3]
-        status = Path(f"/proc/{pid}/status").read_text()
+        _, resident, shared = read(f"/proc/{pid}/statm").split()[:3]
+        status = read(f"/proc/{pid}/status")
         return (int(resident) - int(shared)) * _PAGE + _said(status, "RssShmem") + _said(status, "VmPTE")
     except (OSError, ValueError, IndexError):
         return 0
@@ -153,8 +159,8 @@ def private_memory(pid: int) -> int:
 def proportional_memory(pid: int) -> int | None:
     """The same, with shared pages divided among those who share them; `None` where it may not be read."""
     try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        tables = _said(Path(f"/proc/{pid}/status").read_text(), "VmPTE")
+        text = read(f"/proc/{pid}/smaps_rollup")
+        tables = _said(read(f"/proc/{pid}/status"), "VmPTE")
         return tables + sum(_said(text, key) for key in ("Pss_Anon", "Pss_Shmem"))
     except (OSError, ValueError, IndexError):
         return None

@@ -20,7 +20,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 import torch
@@ -29,7 +28,7 @@ from . import wire
 from .buffers import HostBuffer, SharedBuffer, poison
 from .calls import Child, contiguous_strides, describe_tensor, describe_value
 from .connection import NO_OVERTIME, Connection, Overtime
-from .memory import tree_of
+from .memory import read, tree_of
 from .outcome import Failure, OutputSpec, SandboxError, ValueArgument
 
 SHIFT: Final = 256  # bytes by which tensors may be moved within their memory: their alignment stays what it is
@@ -314,7 +313,7 @@ def run_delay(pid: int) -> float:
     total = 0
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
-            total += int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[1])
+            total += int(read(f"/proc/{pid}/task/{thread}/schedstat").split()[1])
     except (OSError, ValueError, IndexError):
         return 0.0
     return total * 1e-9

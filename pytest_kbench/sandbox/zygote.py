@@ -266,7 +266,7 @@ def _reap_orphans() -> None:
         return
 
 
-def main(control: int, grader: int, scratch: str, compiler: bool) -> None:
+def main(control: int, grader: int, scratch: str, compiler: str | None) -> None:
     """Preload, say that all is ready, serve. `control` is a descriptor, `grader` the process that started this one."""
     channel = socket.socket(fileno=control)
     libc = ctypes.CDLL(None)
@@ -278,10 +278,10 @@ def main(control: int, grader: int, scratch: str, compiler: bool) -> None:
     from . import child, sanitizer  # noqa: F401  (child imports torch and tvm_ffi)
 
     sanitizer.introduce()
-    if compiler:
+    if compiler is not None:
         from .compiled import preload
 
-        preload()
+        preload(compiler or f"{scratch}/compiled")
     threads = len(os.listdir("/proc/self/task"))
     zygote = Zygote(channel, watch, scratch)
     gc.collect()

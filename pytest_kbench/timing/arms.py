@@ -28,7 +28,7 @@ MOST_BYTES = 192 << 20  # of the memory of a stage
 STEADY = 0.05  # by which the quickest calls of the last turns may differ after warming up
 WARM_UP = 0.5  # seconds
 LOOK_BACK = 3  # turns
-FIRST_TURNS = 5
+FIRST_TURNS = 3
 WARM_TURNS = 2
 
 
@@ -117,13 +117,13 @@ class Arms:
         return least
 
     def warm_up(self) -> None:
-        """Turns of every child that count for nothing, until they are steady, and then some more, by lot.
+        """Turns of every child that count for nothing, until they are steady; of the candidate some more, by lot.
 
         From then on no time is left for compiling.
         """
         for name, several in self.performers.items():
             for performer in several:
-                self._warm_up(name, performer, self.chance.randrange(3))
+                self._warm_up(name, performer, self.chance.randrange(3) if name == "candidate" else 0)
         self.overtime = 0.0
 
     def _warm_up(self, name: Name, performer: Performer, extra: int) -> None:
