@@ -162,8 +162,7 @@ class TaskModule(pytest.Module):
                 each for device, cases in graded.items() for each in _planned(run, task, runnable, check, device, cases)
             ]
             if (case := next((case for cases in graded.values() for case in cases[check]), None)) is not None:
-                self._planned += [Planned(task, each, check, case) for each in others]
-                others = []  # once each: it needs a device that is not here, as this one will say
+                self._planned += [Planned(task, each, check, case) for each in others]  # one is enough to say so
             if self._planned:
                 yield from self._genfunctions(check, FUNCTIONS[check])
 

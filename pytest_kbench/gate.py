@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from .options import BASELINES
-from .record import BEST, Reason, Record, Timing
+from .record import BEST, MISSING, Reason, Record, Timing
 
 if TYPE_CHECKING:
     from .options import Settings
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Decision = Literal["failed", "ambiguous", "passed"]
 DECISIONS: tuple[Decision, ...] = ("failed", "ambiguous", "passed")  # the worst first
 
+MOST_ON_CPU, MOST_ON_GPU = 0.03, 0.01  # of a log-ratio
 UNSEEN: Final = 0.02  # of its time: what a candidate may have hidden without being asked what if
 GATE, ASKED = "gate", "required"  # facts of a record that was judged: the decision, and what was asked
 UNTIMED = (Reason.MEMORY, Reason.NOT_TIMED)  # skipped: it could not be timed here
@@ -88,7 +89,7 @@ def decided(ratio: float, timing: Timing) -> Decision:
     Nothing is decided where something else was busy, and nothing passes that the time which the candidate could have
     hidden would undo.
     """
-    if timing.low is None or timing.high is None or _busy(timing):
+    if timing.low is None or timing.high is None or _busy(timing) or timing.floor > _most(timing):
         return "ambiguous"
     if timing.high < ratio:
         return "failed"
@@ -97,6 +98,11 @@ def decided(ratio: float, timing: Timing) -> Decision:
 
 def _busy(timing: Timing) -> bool:
     return timing.speed == "ambiguous" and timing.rejected > timing.blocks / 2
+
+
+def _most(timing: Timing) -> float:
+    """The largest difference of identical programs by which anything can be told; the statistics have the same."""
+    return MOST_ON_GPU if timing.clock.startswith("CUDA") else MOST_ON_CPU
 
 
 def _undone(ratio: float, timing: Timing) -> bool:
@@ -124,6 +130,8 @@ def gated(record: Record, wanted: Required | None, *, strict: bool = False) -> R
     if decision == "passed":
         return replace(record, facts=facts)
     said = f"{'too slow' if decision == 'failed' else 'not shown to be fast enough'}: {_told(timing, wanted)}"
+    if decision == "ambiguous" and wanted.baseline == BEST and MISSING in record.facts:
+        said += f"; there is no comparison with {record.facts[MISSING]}"
     if decision == "ambiguous" and not strict:
         return replace(record, message=f"{record.message}\n{said}", facts=facts)
     return replace(record, status="failed", reason=Reason.SLOW, message=_with(said, record), facts=facts)
@@ -145,6 +153,8 @@ def _weakest(record: Record, wanted: Required) -> tuple[Timing | None, Decision]
     only = record.against(wanted.baseline)
     timings = record.timings if wanted.baseline == BEST else (only,) if only is not None else ()
     found = [(each, decided(wanted.ratio, each)) for each in timings]
+    if MISSING in record.facts and wanted.baseline == BEST:  # the best one may be among those that are missing
+        found = [(each, "ambiguous" if decision == "passed" else decision) for each, decision in found]
     return min(found, key=lambda each: (DECISIONS.index(each[1]), each[0].speedup or 0.0), default=(None, "failed"))
 
 

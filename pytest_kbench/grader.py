@@ -204,7 +204,7 @@ class Patience:
         """Count one more record; whether the candidate's other cases have no point."""
         self._timeouts_left -= record.reason is Reason.TIMEOUT
         if self._failures_left is not None:
-            self._failures_left -= record.status == "failed"
+            self._failures_left -= wrong(record)
         return record.reason in HOPELESS or self._timeouts_left <= 0 or self._failures_left == 0
 
 
@@ -247,7 +247,8 @@ def _checked(bench: Bench, name: CheckName, named: NamedCase) -> Record:
 def not_timed(task: Task, candidate: Candidate, named: NamedCase, failed: Record) -> Record:
     """The record of a case that is not timed, because another check of the candidate failed."""
     said = f"{failed.check} failed: {failed.reason}"
-    return Record(task.name, candidate.name, "speed", "skipped", Reason.NOT_TIMED, said, str(named.case))
+    facts = speed.size_of(named)
+    return Record(task.name, candidate.name, "speed", "skipped", Reason.NOT_TIMED, said, str(named.case), facts=facts)
 
 
 def _named(case: CaseLike) -> NamedCase:

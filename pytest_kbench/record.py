@@ -16,6 +16,7 @@ from .options import CheckName
 
 SEARCHED = "examples"  # the fact of a search: how many examples it judged
 EXCUSED = "excused"  # the fact of a case or a search: how many calls were not judged, as the reference is wrong there
+MISSING = "missing"  # the fact of a time: baselines that could not be timed, with commas between
 SWEPT = "swept"  # the fact of a time: the size of a sweep that it is for, as `columns=64`
 EAGER = "eager"  # the baseline that every candidate is compared with: the reference as it is written
 BEST = "best"  # the baseline that leaves the least speedup, whichever it is
@@ -174,10 +175,10 @@ class Timing:
     @property
     def told(self) -> str:
         """One line: `1.31x faster (1.29 to 1.33), 3.95 TB/s`."""
-        if self.speedup is None or self.low is None or self.high is None:
-            return f"ambiguous: {self.blocks} blocks are too few"
         if self.rejected > self.blocks / 2 and self.speed == "ambiguous":
             return f"ambiguous: something else was busy in {self.rejected} blocks"
+        if self.speedup is None or self.low is None or self.high is None:
+            return f"ambiguous: {self.blocks} blocks are too few"
         ends = f"({self.low:.3g} to {self.high:.3g})"
         bound = (
             f"; host-bound: issuing a call takes {self.issuing['candidate'] * 1e6:.3g} us" if self.host_bound else ""

@@ -97,11 +97,11 @@ class Session:
         planned = [each.task for item in items if (each := planned_of(item))]
         if self.run.case is not None and not self._is_worker:
             _require_fit(self.run, planned)
-        if self._is_worker:
+        if (problem := _meant_nowhere(self.run, planned)) is None:
             return
-        if (problem := nowhere(self.run.settings, planned)) is not None:
-            raise pytest.UsageError(f"{MIN_SPEEDUP}={problem}")
-        _require_dimensions(self.run, planned)
+        if not self._is_worker:
+            raise pytest.UsageError(problem)
+        items[:] = [Broken.from_parent(session, name="options", nodeid="options", problem=f"usage: {problem}")]
 
     def _folders(self) -> list[Path]:
         try:
@@ -316,13 +316,16 @@ def _require_fit(run: Run, tasks: Sequence[Task]) -> None:
         raise pytest.UsageError(f"{OF_A_CASE}: {problems[0]}")
 
 
-def _require_dimensions(run: Run, tasks: Sequence[Task]) -> None:
-    """Raise `UsageError` for a sweep over a dimension that none of these tasks draws."""
+def _meant_nowhere(run: Run, tasks: Sequence[Task]) -> str | None:
+    """What is wrong with a gate, or a sweep, that means none of these tasks. In a run with workers these find out."""
+    if (problem := nowhere(run.settings, tasks)) is not None:
+        return f"{MIN_SPEEDUP}={problem}"
     names = dict.fromkeys(name for task in tasks for name in task.fuzz)
     for each in run.settings.shapes if names else ():
         if each.dimension not in names:
             known = f"choose from {', '.join(names)}"
-            raise pytest.UsageError(f"{SHAPES}={each}: no task draws {each.dimension} in fuzz=; {known}")
+            return f"{SHAPES}={each}: no task draws {each.dimension} in fuzz=; {known}"
+    return None
 
 
 def _is_pytests_own(path: Path, parent: pytest.Collector) -> bool:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_kbench import Settings
+from pytest_kbench.checks.control import Control
 from pytest_kbench.grader import Grader
+from pytest_kbench.oracle.inputs import TooLarge
 from pytest_kbench.record import Reason
 
 # Such a fault is made here: in a child, which has no arguments on its command line, rows of seven are wrong.
@@ -77,4 +79,20 @@ def test_a_search_goes_on_beside_a_fault_of_the_library(grader, files):
 def test_a_search_in_which_the_reference_is_often_wrong_judges_nobody(grader, files):
     verdict = grader.grade(*files("len(x) > 3", rows="1..99"), checks=["fuzz"])
     assert verdict.reason is Reason.TASK
-    assert "examples the reference, run as a candidate, is wrong itself" in verdict.message
+    assert "doubled is wrong itself in " in verdict.message
+
+
+def test_what_goes_wrong_with_the_control_excuses_nobody(grader, files, monkeypatch):
+    def fails(*_):
+        raise TooLarge("there is no memory left")
+
+    monkeypatch.setattr(Control, "wrong", fails)
+    task, mine = files("False", "def doubled(x):\n    return x * 3")
+    assert grader.grade(task, mine, checks=["fuzz"], cases=[SEVENS]).reason is Reason.WRONG
+
+
+def test_fixed_cases_have_a_bound_on_excuses_too(grader, files):
+    task, mine = files("len(x) % 3 == 1", "def doubled(x):\n    return x * (1 if len(x) % 3 == 1 else 2)")
+    cases = [f"dims(rows={rows},columns=5) dtype(float32) seed(1)" for rows in range(1, 40)]
+    verdict = grader.grade(task, mine, checks=["correct"], cases=cases)
+    assert verdict.reason is Reason.TASK

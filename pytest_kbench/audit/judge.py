@@ -16,7 +16,7 @@ from ..case import Call, Case, CaseError
 from ..options import Settings
 from ..oracle.compare import compare
 from ..oracle.coverage import SEEDS, derive, fixed_cases, gradients, sequences
-from ..oracle.golden import ReferenceFailed, apart
+from ..oracle.golden import NOW_AND_THEN, ReferenceFailed, apart
 from ..oracle.inputs import InputsFailed
 from ..oracle.strategies import cases as drawn
 from ..oracle.strategies import cost
@@ -31,7 +31,6 @@ from .result import Fault, Tried
 
 EXAMPLES = 60  # of those that fuzzing draws, for all; the rest is for those that survive
 LARGE, FEW = 1 << 16, 10  # elements of a case that takes long, and how many such cases are judged
-NOW_AND_THEN = 0.1  # of the cases
 LEFT_OUT = "left out:"
 SECONDS = 30.0  # of this thread that the judging may take; what it did not come to is told
 

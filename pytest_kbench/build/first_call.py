@@ -51,9 +51,9 @@ def folder(candidate: Candidate, store: Store) -> Path | None:
     return store.root.absolute() / "kept" / key(parts)
 
 
-def baselines_folder(store: Store) -> Path:
+def baselines_folder(store: Store, threads: int) -> Path:
     """Where children that compile references keep what they compile: a place for `sandbox.kept`."""
-    return store.root.absolute() / "kept" / key([FORMAT, "baselines", *_machine()])
+    return store.root.absolute() / "kept" / key([FORMAT, "baselines", str(threads), *_machine()])
 
 
 def _names_a_door(source: Path) -> bool:

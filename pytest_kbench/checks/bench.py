@@ -96,6 +96,8 @@ class Bench:
     sanitizer: Sanitizer | None = None  # that it is built for and runs under
     timekeeper: Timekeeper | None = None  # of whoever lends it
     control: Control | None = None  # once it was needed
+    cases: int = 0  # that were graded for this task
+    excused: int = 0  # of these, in which the reference is wrong too
     _program: Program | Failure | None = None
     _child: Child | None = None
     _threads: int | None = None  # of the child, if not those of the settings
@@ -143,6 +145,7 @@ class Bench:
         """Grade for this task from now on: the same child, another reference."""
         if task.digest != self.task.digest:
             self._end_control()
+            self.cases = self.excused = 0
             self._taken.clear()
             self._gradients = self._through = None
         self.task = task
@@ -178,14 +181,31 @@ class Bench:
             )  # fmt: skip
         return self._sanitized[sanitizer]
 
+    def stand_aside(self) -> None:
+        """Let nothing of the candidate run while something else is measured."""
+        if self._child is not None:
+            self._child.pause()
+
     def timed_children(self, keeper: Timekeeper) -> tuple[Child, ...] | Failure:
         """Other children with the candidate loaded, which are to be timed; the caller closes them."""
         child = self.child()
         if isinstance(child, Failure):
             return child
-        child.pause()
+        self.stand_aside()
         assert isinstance(self._program, Program)
         return keeper.several(self._program, self.limits, self.settings.build_timeout)
+
+    def beside(self, program: Program) -> Bench:
+        """Another program before the same judge, with as many threads; the caller closes it."""
+        return Bench(
+            self.task, self.candidate, self.settings, self.sandbox, self.store, self.truths,
+            _program=program, _threads=self._threads,
+        )  # fmt: skip
+
+    @property
+    def process(self) -> object:
+        """What tells its present child from later ones."""
+        return self._child
 
     def renew(self) -> None:
         """Let the next call be the first one of a new child."""

@@ -27,39 +27,51 @@ class Control:
 
     bench: Bench
     sound: bool  # whether it is right in plain calls; else what runs there is something else, and excuses nobody
+    beside_of: object = None  # the candidate's child whose calls it has had
 
     @classmethod
     def beside(cls, other: Bench) -> Control:
         """The control of a candidate. Raises what `Bench.call` raises."""
-        program = reference_program(other.task, other.settings.device)
-        bench = Bench(
-            other.task, other.candidate, other.settings, other.sandbox, other.store, other.truths, _program=program
-        )
+        bench = other.beside(reference_program(other.task.function, other.settings.device))
         try:
             calls = [call for dtype in other.task.dtypes for call in other.plain_calls(dtype)[:1]]
-            sound = all(_wrong(bench, call) is None for call in calls)
-            until = time.monotonic() + other.settings.timeout
-            for call in takewhile(lambda _: sound and time.monotonic() < until, other.history):
-                bench.call(call, hold=0)
+            return cls(bench, is_right(bench, calls))
         except BaseException:
             bench.close()
             raise
-        return cls(bench, sound)
 
-    def wrong(self, calls: Sequence[Call]) -> Finding | None:
-        """How it fails these calls. Raises what `Bench.call` raises."""
+    def wrong(self, other: Bench, calls: Sequence[Call]) -> Finding | None:
+        """How it fails the last calls of the candidate's child. Raises what `Bench.call` raises."""
         if not self.sound:
             return None
         try:
+            if self.beside_of is not other.process:
+                self._follow(other)
             tried = (_wrong(self.bench, call) for call in (*calls,) * TRIED)
             found = next((each for each in tried if each is not None), None)
         finally:
             self.bench.release()
         return found if found is not None and found.reason in (Reason.WRONG, Reason.NONFINITE) else None
 
+    def _follow(self, other: Bench) -> None:
+        """Make the calls that the candidate's present child has had, in a new child."""
+        self.bench.renew()
+        until = time.monotonic() + other.settings.timeout
+        for call in takewhile(lambda _: time.monotonic() < until, other.history):
+            self.bench.call(call, hold=0)
+        self.beside_of = other.process
+
     def close(self) -> None:
         """End its child."""
         self.bench.close()
+
+
+def is_right(bench: Bench, calls: Sequence[Call]) -> bool:
+    """Whether a program answers these calls, and rightly. Raises what `Bench.call` raises."""
+    try:
+        return all(_wrong(bench, call) is None for call in calls)
+    finally:
+        bench.release()
 
 
 def _wrong(bench: Bench, call: Call) -> Finding | None:

@@ -35,7 +35,6 @@ SHRINK_SECONDS = 5.0  # for making a failure small
 SMALLEST = 18  # sizes below it are tried one by one in the end
 RENEWED = 8  # examples that share a child
 SLOW_START, SELDOM = 0.5, 8  # where a first call takes so many seconds, so many times as many examples do
-NOW_AND_THEN = 0.1  # of the examples: so many may show a fault of the library that the reference is made of
 MOST_REFERENCE = 120.0  # seconds that the task itself may take in a search
 PATIENCE = 4.0  # times the time of one call: what all calls of all examples may take together
 # Such a failure is no answer to a case: there is nothing to try again.
@@ -141,9 +140,6 @@ class Search:
         if names and self._refused.total() == self.examples:
             text = f"does not take {', '.join(sorted(names))}"
             return replace(self._record("skipped", Reason.UNSUPPORTED, text), facts=facts)
-        if self._excused > NOW_AND_THEN * self.examples:
-            text = f"in {self._excused} of {self.examples} examples the reference, run as a candidate, is wrong itself"
-            return self._record("failed", Reason.TASK, explain_failure(Reason.TASK, text))
         facts |= {EXCUSED: str(self._excused)} if self._excused else {}
         named = {tuple(dims.items()) for dims in self.bench.task.shapes.values()}
         if self.bench.task.fuzz and self._dims <= named:

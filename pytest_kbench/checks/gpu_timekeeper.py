@@ -96,9 +96,19 @@ class GpuTimekeeper(Timekeeper):
 
     @contextmanager
     def staged(
-        self, task: Task, call: Call, settings: Settings, baseline: Sequence[Child], candidate: Sequence[Child]
+        self,
+        task: Task,
+        call: Call,
+        settings: Settings,
+        baseline: Sequence[Child],
+        candidate: Sequence[Child],
+        *,
+        apart: float = 1.0,
     ) -> Iterator[AnyArms]:
-        """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
+        """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises.
+
+        Outputs of both may differ by `apart` times the bound of one.
+        """
         device = torch.device(self.device)
         torch.cuda.empty_cache()
         question = ask(task, call, self.device, judged=False)
@@ -106,7 +116,8 @@ class GpuTimekeeper(Timekeeper):
         fresh = self._fresh(task, call, question, GpuStage.bytes_of(calls))
         del question
         try:
-            allowed, judged = bounds_of(task, call, self.device, settings)[-len(outputs) :], True
+            bounds = bounds_of(task, call, self.device, settings)[-len(outputs) :]
+            allowed, judged = tuple(apart * each for each in bounds), True
         except TooLarge:
             allowed, judged = (0.0,) * len(outputs), False
         torch.cuda.empty_cache()

@@ -15,12 +15,12 @@ import torch
 from ..case import Call, CaseError, NamedCase
 from ..options import Settings
 from ..oracle.compare import compare
-from ..oracle.coverage import swept, timed
+from ..oracle.coverage import derive, swept, timed
 from ..oracle.golden import Backward, ReferenceFailed, eager
 from ..oracle.inputs import InputsFailed, Placed, TooLarge
 from ..oracle.message import explain, explain_failure
 from ..oracle.truth import Question, Truth, answer, ask, rule_of, widest
-from ..record import EAGER, SWEPT, Reason, Record, Status, Timing
+from ..record import EAGER, MISSING, SWEPT, Reason, Record, Status, Timing
 from ..sandbox.host import Child, Failure
 from ..task import Task
 from ..timing.arms import ArmFailed, Kept
@@ -28,10 +28,12 @@ from ..timing.paired import Paired
 from ..timing.roofline import work_of
 from ..timing.witness import Wrong
 from .bench import Bench, Stages
+from .control import is_right
 from .examine import recorded, without_gradients
 from .judge import Finding
 from .timekeeper import AnyArms, Timekeeper
 
+ASKED_OF_A_BASELINE = 4  # calls, before a candidate that differs from it is accused
 HIDDEN = 0.05  # of its time: what a candidate may seem to hide before it is called a lie
 MOST_SAMPLES = 400
 
@@ -52,14 +54,19 @@ def check(bench: Bench, named: NamedCase) -> Record:
     assert keeper is not None, "a grader lends it"
     with stages.timed("total"), keeper.lock.alone():
         found = _timed(bench, call, keeper)
-    facts = {SWEPT: named.id.partition(":")[0]} if "=" in named.id else {}
     if isinstance(found, Finding):
         record = recorded(bench, named, "speed", stages, found)
-        return replace(record, facts={**record.facts, **facts})
+        return replace(record, facts={**record.facts, **size_of(named)})
     told = [each.told if each.baseline == EAGER else f"against {each.baseline}: {each.told}" for each in found.timings]
     record = Record(bench.task.name, bench.candidate.name, "speed", "passed", case=str(named.case))
     message = "; ".join([*told, *(f"not against {name}: {why}" for name, why in found.missing.items())])
+    facts = size_of(named) | ({MISSING: ",".join(found.missing)} if found.missing else {})
     return replace(record, timings=found.timings, seconds=dict(stages), message=message, facts=facts)
+
+
+def size_of(named: NamedCase) -> dict[str, str]:
+    """The fact of which size of a sweep a case is."""
+    return {SWEPT: named.id.partition(":")[0]} if "=" in named.id else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,9 @@ class Compared:
 
 def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Compared | Finding:
     """The comparisons, or what is wrong with the candidate. A baseline that cannot be timed is left out."""
+    bench.stand_aside()
+    if (problem := _prepared(bench, call, keeper)) is not None:
+        return problem
     candidate = bench.timed_children(keeper)
     if isinstance(candidate, Failure):
         return _failed(candidate, "")
@@ -92,6 +102,19 @@ def _timed(bench: Bench, call: Call, keeper: Timekeeper) -> Compared | Finding:
     return Compared(tuple(timings), missing)
 
 
+def _prepared(bench: Bench, call: Call, keeper: Timekeeper) -> Finding | None:
+    """Measure what the device can do, and how much identical programs differ, before the candidate may disturb that."""
+    try:
+        children = keeper.references(bench.task, bench.settings)
+        if isinstance(children, Failure):
+            return _failed(children, "the reference")
+        keeper.peaks(call.dtype)
+        keeper.floor(bench.task, call, bench.settings)
+    except UNTIMED as error:
+        return _untimed(bench.task, error, "the reference")
+    return None
+
+
 def baselines(bench: Bench) -> tuple[str, ...]:
     """What the candidate is compared with: what the run names, and what the task declares."""
     return (*bench.settings.compared_with, *bench.task.baselines)
@@ -107,35 +130,62 @@ def _against(
         if isinstance(children, Failure):
             return _failed(children, whose)
         floor = keeper.floor(bench.task, call, bench.settings)
-        with keeper.staged(bench.task, call, bench.settings, children, candidate) as arms:
+        apart = 1.0 if baseline == EAGER else 2.0
+        with keeper.staged(bench.task, call, bench.settings, children, candidate, apart=apart) as arms:
             paired = keeper.compared(arms, bench.settings.budget, len(baselines(bench)))
             warm = arms.warm()
             overran = any(each.overran() for each in arms.buffers)
         if overran:
             return _finding(Reason.OUT_OF_BOUNDS, "memory beside a buffer was written while it was timed")
-        if (wrong := _unlike(bench, call, arms, baseline)) is not None:
-            return wrong
+        if (wrong := _unlike(bench, call, arms)) is not None:
+            return _baselines_own(bench, call, keeper, baseline) or wrong
         if arms.left_running():
             what = (
                 "the GPU was in use before the reference's turns, until its process ended: it left work running there"
             )
             return _finding(Reason.CLOCK, what)
         return _told(bench.task, call, keeper, arms, Measured(baseline, paired, warm, floor))
-    except ArmFailed as error:
-        return _failed(error.failure, whose if error.arm == "baseline" else "")
-    except CaseError as error:
-        return Finding(Reason.CASE, f"case: {error}")
-    except TooLarge as error:
-        return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
-    except torch.OutOfMemoryError as error:
-        first = str(error).partition("\n")[0]
-        return Finding(Reason.MEMORY, f"memory: timing this takes more GPU memory than there is: {first}", "skipped")
-    except (InputsFailed, ReferenceFailed) as error:
-        return Finding(Reason.TASK, f"task: {bench.task.name} cannot be timed: {error}")
+    except UNTIMED as error:
+        if isinstance(error, ArmFailed) and error.arm == "baseline" and baseline != EAGER:
+            keeper.give_up(baseline, error.failure)
+        return _untimed(bench.task, error, whose)
+
+
+UNTIMED = (ArmFailed, CaseError, TooLarge, torch.OutOfMemoryError, InputsFailed, ReferenceFailed)
+
+
+def _untimed(task: Task, error: BaseException, whose: str) -> Finding:
+    """What is said where no times could be taken."""
+    match error:
+        case ArmFailed():
+            return _failed(error.failure, whose if error.arm == "baseline" else "")
+        case CaseError():
+            return Finding(Reason.CASE, f"case: {error}")
+        case TooLarge():
+            return Finding(Reason.MEMORY, f"memory: {error}", "skipped")
+        case torch.OutOfMemoryError():
+            first = str(error).partition("\n")[0]
+            text = f"memory: timing this takes more GPU memory than there is: {first}"
+            return Finding(Reason.MEMORY, text, "skipped")
+    return Finding(Reason.TASK, f"task: {task.name} cannot be timed: {error}")
+
+
+def _baselines_own(bench: Bench, call: Call, keeper: Timekeeper, baseline: str) -> Finding | None:
+    """That it is the baseline which is wrong, where it is: it answers some calls as a candidate would."""
+    if baseline == EAGER:
+        return None
+    other = bench.beside(keeper.program(bench.task, baseline))
+    try:
+        calls = [replace(call, seed=derive(call.seed, "baseline", each)) for each in range(ASKED_OF_A_BASELINE)]
+        if is_right(other, calls):
+            return None
+    finally:
+        other.close()
+    return Finding(Reason.NOT_TIMED, f"{baseline} gives wrong values here", "skipped")
 
 
 def _failed(failure: Failure, whose: str) -> Finding:
-    if whose and failure.reason in (Reason.LOAD, Reason.BINDING):
+    if whose == "the reference" and failure.reason in (Reason.LOAD, Reason.BINDING):
         text = f"{whose} cannot be run in a process of its own: {failure.message}. Write it at the top level of a file"
         return Finding(Reason.NOT_TIMED, text, "skipped")
     if whose and failure.reason is Reason.MEMORY and "CUDA" in failure.message:
@@ -156,11 +206,8 @@ def _finding(reason: Reason, message: str, detail: str = "") -> Finding:
     return Finding(reason, explain_failure(reason, message, detail))
 
 
-def _unlike(bench: Bench, call: Call, arms: AnyArms, baseline: str) -> Finding | None:
-    """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at.
-
-    What differs from a baseline that is no reference accuses nobody: either may be wrong.
-    """
+def _unlike(bench: Bench, call: Call, arms: AnyArms) -> Finding | None:
+    """What is wrong with outputs of timed calls: those kept are judged in full, of the others what was looked at."""
     allowed = [0.0] * len(arms.outputs)
     for kept in arms.kept.values():
         truth = _truth(bench, call, kept)
@@ -180,9 +227,7 @@ def _unlike(bench: Bench, call: Call, arms: AnyArms, baseline: str) -> Finding |
                 dtypes=[str(each.dtype).removeprefix("torch.") for each in arms.outputs],
             )
             return Finding(Reason.WRONG, f"{text}\n  in a call that was timed", comparisons=tuple(comparisons))
-    stray = arms.first_wrong(allowed if baseline == EAGER else [2 * each for each in allowed])
-    if stray is not None and baseline != EAGER:
-        return Finding(Reason.NOT_TIMED, f"{baseline} gives other values than the candidate, which is right", "skipped")
+    stray = arms.first_wrong(allowed)
     return None if stray is None else _stray(stray)
 
 
@@ -226,7 +271,8 @@ def _told(task: Task, call: Call, keeper: Timekeeper, arms: AnyArms, found: Meas
         return _finding(Reason.CLOCK, f"timed calls {told}, by the grader's clock and the kernel's")
     took = statistics.median(each.candidate.least for each in blocks)
     work = work_of(task, call, arms.stage.calls)
-    if took < (limit := keeper.quickest(work, call.dtype)):
+    theirs = statistics.median(each.baseline.least for each in blocks)
+    if took < (limit := keeper.quickest(work, call.dtype)) <= theirs:  # else it is the count of bytes that is wrong
         what = f"a call is said to take {took * 1e6:.4g} us, this device takes {limit * 1e6:.4g} us for its bytes alone"
         return _finding(Reason.IMPOSSIBLE, what)
     light, roof = keeper.peaks(call.dtype).light(work)
@@ -240,7 +286,7 @@ def _told(task: Task, call: Call, keeper: Timekeeper, arms: AnyArms, found: Meas
         low=None if ends is None else ends[0],
         high=None if ends is None else ends[2],
         seconds={
-            "baseline": statistics.median(each.baseline.least for each in blocks),
+            "baseline": theirs,
             "candidate": took,
         },
         wall={

@@ -6,7 +6,7 @@ import inspect
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,10 +21,9 @@ from ..options import Settings
 from ..oracle.coverage import derive
 from ..oracle.inputs import Placed, draw
 from ..oracle.truth import Question, ask
-from ..record import EAGER
-from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox, ValueArgument
+from ..record import EAGER, Reason
+from ..sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox, SandboxError, ValueArgument
 from ..sandbox.kept import Kept, lend
-from ..sandbox.reference import own
 from ..sandbox.turns import Calls, Performer, Spec, Stage
 from ..task import Task
 from ..timing import stats
@@ -57,6 +56,7 @@ class Timekeeper:
     _floor: float | None = None
     _digest: str = ""  # of the last task
     _references: dict[str, tuple[Child, ...]] = field(default_factory=dict)  # of that task, by the baseline's name
+    _impossible: dict[str, Failure] = field(default_factory=dict)  # baselines of that task, and why
     _compiled: Kept | None = None
     _peaks: dict[str, Peaks] = field(default_factory=dict)  # by dtype
 
@@ -119,19 +119,23 @@ class Timekeeper:
         """Children of one program that are to be timed, each loaded within so many seconds; the caller closes them."""
         pinned = replace(limits, threads=self.threads, cpus=self.cpus)
         made: list[Child] = []
-        for _ in range(self.children):
-            child = self.sandbox.start(program, pinned, time.monotonic() + seconds)
-            if isinstance(child, Failure):
-                for each in made:
-                    each.close()
-                return child
-            made.append(child)
+        try:
+            for _ in range(self.children):
+                child = self.sandbox.start(program, pinned, time.monotonic() + seconds)
+                if isinstance(child, Failure):
+                    _close(made)
+                    return child
+                made.append(child)
+        except BaseException:
+            _close(made)
+            raise
         return tuple(made)
 
     def references(self, task: Task, settings: Settings, baseline: str = EAGER) -> tuple[Child, ...] | Failure:
         """The children that run one of a task's baselines; those of the last task are kept."""
         if self._digest != task.digest:
             self._end_references()
+            self._impossible.clear()
             self._digest = task.digest
         known = self._references.pop(baseline, ())
         if known and all(each.alive for each in known):
@@ -139,27 +143,45 @@ class Timekeeper:
             return known
         for each in known:
             each.close()
-        children = self._references_of(task, settings, baseline)
-        if not isinstance(children, Failure):
+        if baseline in self._impossible:
+            return self._impossible[baseline]
+        try:
+            children = self._references_of(task, settings, baseline)
+        except SandboxError as error:
+            if baseline == EAGER:
+                raise
+            children = Failure(Reason.ENVIRONMENT, str(error))
+        if isinstance(children, Failure):
+            self._impossible[baseline] = children  # it would take as long again
+        else:
             self._references[baseline] = children
         return children
 
+    def give_up(self, baseline: str, failure: Failure) -> None:
+        """Do not try a baseline of this task again."""
+        self._impossible[baseline] = failure
+
     def _references_of(self, task: Task, settings: Settings, baseline: str = EAGER) -> tuple[Child, ...] | Failure:
-        program = reference_program(task, self.device)
-        if baseline in MODES:
-            if self._compiled is None:
-                self._compiled = lend(baselines_folder(self.store))
-            kept = None if self._compiled is None else self._compiled.path
-            program = replace(program, mode=MODES[baseline], kept=kept)
-        elif baseline != EAGER:
-            program = replace(program, entry_points=(own(baseline),))
-        return self.several(program, Limits(), settings.build_timeout)
+        return self.several(self.program(task, baseline), Limits(), settings.build_timeout)
+
+    def program(self, task: Task, baseline: str) -> Program:
+        """What a child loads to run one of a task's baselines."""
+        if baseline in task.baselines:
+            return reference_program(task.baselines[baseline], self.device)
+        program = reference_program(task.function, self.device)
+        if baseline not in MODES:
+            return program
+        if self._compiled is None:
+            self._compiled = lend(baselines_folder(self.store, self.threads))
+        kept = None if self._compiled is None else self._compiled.path
+        return replace(program, mode=MODES[baseline], kept=kept, compiles=True)
 
     def floor(self, task: Task, call: Call, settings: Settings) -> float:
         """The log-ratio by which children that run the same reference differ; found out once. Raises `ArmFailed`."""
         if self._floor is None:
             baseline, others = self.references(task, settings), self._references_of(task, settings)
             if isinstance(baseline, Failure) or isinstance(others, Failure):
+                _close(() if isinstance(others, Failure) else others)
                 return 0.0
             try:
                 with self.staged(task, call, settings, baseline, others) as arms:
@@ -181,9 +203,19 @@ class Timekeeper:
 
     @contextmanager
     def staged(
-        self, task: Task, call: Call, settings: Settings, baseline: Sequence[Child], candidate: Sequence[Child]
+        self,
+        task: Task,
+        call: Call,
+        settings: Settings,
+        baseline: Sequence[Child],
+        candidate: Sequence[Child],
+        *,
+        apart: float = 1.0,
     ) -> Iterator[AnyArms]:
-        """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises."""
+        """Both arms before a stage of as many calls as fill a turn. Raises `ArmFailed`, and what `ask` raises.
+
+        Outputs of both may differ by `apart` times the bound of one.
+        """
         question = ask(task, call)
         sets = [question, *(ask(task, replace(call, seed=derive(call.seed, "set", each))) for each in range(1, SETS))]
         starts = [each.backward.cotangents for each in sets if each.backward is not None]
@@ -200,7 +232,7 @@ class Timekeeper:
             try:
                 arms = Arms(
                     performers, stage, fresh, self.flush, random.Random(derive(call.seed, "turns")), outputs,
-                    "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,
+                    "backward" if call.grad else "forward", settings.timeout, settings.build_timeout, apart,
                 )  # fmt: skip
                 arms.rehearse()
                 if last:
@@ -213,10 +245,16 @@ class Timekeeper:
                 stage.close()
 
 
-def reference_program(task: Task, device: str) -> Program:
-    """What a child loads to run a task's reference."""
-    file = Path(inspect.getsourcefile(task.function) or "")
-    return Program("reference", file, (task.function.__name__,), device=device)
+def _close(children: Sequence[Child]) -> None:
+    for each in children:
+        each.close()
+
+
+def reference_program(function: Callable[..., object], device: str) -> Program:
+    """What a child loads to run a reference, or a baseline that a task declares: a function at the top of a file."""
+    plain = inspect.unwrap(function)
+    file = Path(inspect.getsourcefile(plain) or "")
+    return Program("reference", file, (plain.__name__,), device=device)
 
 
 def calls_of(task: Task, question: Question, *, explicit: bool) -> tuple[Calls, tuple[OutputSpec, ...]]:

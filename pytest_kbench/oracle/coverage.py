@@ -124,7 +124,7 @@ def swept(task: Task, device: str, seed: int, sweeps: Sequence[Sweep]) -> tuple[
     for sweep in (each for each in sweeps if each.dimension in task.fuzz):
         for size in sweep.sizes:
             dims = tuple((name, size if name == sweep.dimension else extent) for name, extent in call.dims)
-            if dims == call.dims or size not in task.fuzz[sweep.dimension] or not fits(task, dict(dims)):
+            if size not in task.fuzz[sweep.dimension] or not fits(task, dict(dims)):
                 continue
             parts = [f"{sweep.dimension}={size}", DTYPE_NAMES[task.dtypes[0]]]
             drawn = derive(seed, task.name, "speed", *parts)

@@ -23,6 +23,7 @@ from .ties import Contested
 
 Started = tuple[tuple[str, ...], tuple[torch.Tensor, ...]]  # names of leaves, cotangents
 
+NOW_AND_THEN = 0.1  # of all cases: so many may show a fault of the library that a reference is made of
 ROUNDINGS = 16  # units of the largest value by which a result may differ from itself
 SHAKES = 2  # one draw may be small by chance where a single element decides: a row with one large value
 

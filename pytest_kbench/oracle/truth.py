@@ -78,14 +78,14 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
         coarse = rounded(task, question.arguments, call.dtype, call.seed, backward, found.golden, found.weights)
         if not found.kinks:
             count = question.eager.returned
-            alike = (each if _flat(exact) else None for each, exact in zip(coarse, found.golden, strict=True))
-            coarse = (*alike,) if backward is None else (*alike,)[:count] + coarse[count:]
+            flat = (each if _flat(exact) else None for each, exact in zip(coarse, found.golden, strict=True))
+            coarse = (*flat,) if backward is None else (*flat,)[:count] + coarse[count:]
     moving = found.contested or (None,) * len(found.golden)
     starts = _starts(question, found.golden)
     made = zip(found.golden, found.eager, found.shaken, found.terms, coarse, moving, starts, strict=True)
     free = _has_infinities_alone(question.arguments)
     telling = backward is None and found.summed >= FEW and all(plan in CONTINUOUS for _, plan in call.plans)
-    equal = any(plan in ALIKE for _, plan in call.plans)
+    alike = any(plan in ALIKE for _, plan in call.plans)
     vast = any(plan in VAST for _, plan in call.plans)
     bounds = tuple(
         bound(
@@ -96,7 +96,7 @@ def answer(task: Task, call: Call, question: Question, rule: Tolerance) -> Truth
             terms=terms,
             indeterminate=free,
             telling=telling,
-            alike=equal,
+            alike=alike,
             coarse=rough,
             vast=vast,
             contested=moved,

@@ -11,7 +11,7 @@ from ..candidate import escaped
 from ..case import DTYPE_NAMES
 from ..gate import DECISIONS, GATE
 from ..options import CHECKS
-from ..record import BEST, EXCUSED, GRADIENTS, HOPELESS, SEARCHED, SWEPT, Reason, Record, Timing
+from ..record import BEST, EXCUSED, GRADIENTS, HOPELESS, MISSING, SEARCHED, SWEPT, Reason, Record, Timing
 from ..sandbox.limits import SWITCHED_OFF
 from .summary import Against, Slower, Summary
 
@@ -153,6 +153,8 @@ def _verdict(records: Sequence[Record]) -> str:
     told = ["passed", *([f"{limits} ({refused} refused)"] if refused else []), *(["no gradients"] if alone else [])]
     drawn = [f"fuzzed in {record.facts['drawn']}" for record in records if "drawn" in record.facts]
     drawn += [f"fuzzing: {record.facts['ended']}" for record in records if "ended" in record.facts]
+    without = dict.fromkeys(name for record in records for name in record.facts.get(MISSING, "").split(",") if name)
+    drawn += [f"not compared with {', '.join(without)}"] if without else []
     excused = sum(int(record.facts.get(EXCUSED, 0)) for record in records)
     drawn += [f"{excused} not judged: the reference is wrong there"] if excused else []
     return ", ".join([*told, *drawn, *_differing(records), *_unclear(records), *_partly(records)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -15,7 +16,9 @@ def preload(place: str) -> None:
 
     What it compiles for that, with the C++ compiler, it keeps in `place`, as its children do.
     """
-    os.environ.update(TORCHINDUCTOR_CACHE_DIR=f"{place}/inductor", TORCHINDUCTOR_COMPILE_THREADS="1")
+    os.makedirs(place, exist_ok=True)
+    os.environ.update(TORCHINDUCTOR_CACHE_DIR=f"{place}/inductor", TORCHINDUCTOR_COMPILE_THREADS="1", TMPDIR=place)
+    tempfile.tempdir = None
     import torch._dynamo
     import torch._inductor.codecache
     import torch._inductor.compile_fx
@@ -27,6 +30,7 @@ def preload(place: str) -> None:
         torch._inductor.cpu_vec_isa.pick_vec_isa()
     torch.compile(lambda x: x + 1, backend="eager", dynamic=False)(torch.zeros(2))
     torch._dynamo.reset()
+    tempfile.tempdir = None  # children have others
 
 
 def compiled(module: object, names: Sequence[str], mode: str) -> SimpleNamespace:

@@ -93,6 +93,7 @@ class Connection:
         self._status.setblocking(False)
         self._output = Output(ends.output, limits)
         self._limits = limits
+        self.cpus = limits.cpus  # which it cannot leave, if it is to be timed
         self.zygote = zygote
         self._scratch = scratch
         self._built = built

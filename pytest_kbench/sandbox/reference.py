@@ -13,7 +13,7 @@ MODULE_NAME = "reference"
 
 
 def import_reference(path: Path, search: Sequence[str]) -> object:
-    """The reference of a task's file under its own name, else the module; it finds what the grader's search path has.
+    """What a file has, and the reference of its task under its own name; it finds what the grader's search path has.
 
     In a child the package is a name with a place, so that importing a candidate's side runs nothing of it. A task file
     needs the public names.
@@ -31,10 +31,4 @@ def import_reference(path: Path, search: Sequence[str]) -> object:
     task: Any = getattr(module, "task", None)
     if (function := getattr(task, "function", None)) is None:
         return module
-    others = {own(name): each for name, each in task.baselines.items()}
-    return SimpleNamespace(**{function.__name__: function}, **others)
-
-
-def own(name: str) -> str:
-    """The entry point of a baseline that the task declares under this name."""
-    return f"baselines[{name}]"
+    return SimpleNamespace(**{**vars(module), function.__name__: function})

@@ -219,6 +219,7 @@ class Performer:
         """Forget the stage: its memory is nobody's when the last child has left it."""
         if self._stage is not None:
             leave(self.child.connection, self._stage.buffers)
+            self.child.pause()  # what is measured next, it must not disturb
             self._stage = None
 
     def turn(
@@ -254,7 +255,7 @@ class Performer:
         if still is not None:
             return still
         cpu, delayed = self._spent() - cpu, run_delay(connection.pid or 0) - delayed
-        delayed -= cpu - (processor_time(connection.pid or 0) - own)  # it may have waited for processes of its own
+        delayed = waited(delayed, processor_time(connection.pid or 0) - own, cpu, wall, len(connection.cpus))
         if len(reply.nanoseconds) != (0 if part == "before" else count):
             return connection.breach(f"it told of {len(reply.nanoseconds)} calls, where there are {count}")
         self._places = reply.places
@@ -298,6 +299,16 @@ def leave(connection: Connection, buffers: Sequence[SharedBuffer]) -> None:
         connection.request("rehearse", body, time.monotonic() + STOPPING, wire.Timed), Failure
     ):
         connection.close()
+
+
+def waited(delayed: float, own: float, cpu: float, wall: float, cpus: int) -> float:
+    """Seconds of a turn that others kept a child from its CPUs, as far as the kernel shows it.
+
+    `delayed` are those that its process was ready to run and did not, of which it may have waited for its own other
+    processes: they used `cpu` seconds in all, it `own` of them. Or for its own threads: others had at most what the
+    child did not use.
+    """
+    return min(delayed - (cpu - own), max(0.0, wall * cpus - cpu))
 
 
 def processor_time(pid: int) -> float:

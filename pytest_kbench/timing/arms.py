@@ -64,6 +64,7 @@ class Arms:
     part: Part = "forward"
     seconds: float = 30.0  # of a turn, at most
     overtime: float = 0.0  # for what is compiled, of all turns together until they are warm
+    apart: float = 1.0  # times the bound of one arm, by which outputs of both may differ
     seen: list[Seen] = field(default_factory=list)
     kept: dict[int, Kept] = field(default_factory=dict)
     cold: bool = True
@@ -84,7 +85,7 @@ class Arms:
 
     def first_wrong(self, allowed: Sequence[float]) -> Wrong | None:
         """The first call of the candidate that gave something else than the baseline; `allowed` is per output."""
-        return first_wrong(self.seen, allowed)
+        return first_wrong(self.seen, [self.apart * each for each in allowed])
 
     def warm(self) -> float:
         """Seconds of the candidate's quickest call when nothing empties the caches."""

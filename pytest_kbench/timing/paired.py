@@ -125,7 +125,8 @@ def measure(
     found, spread, uneven = ratios(used, error, precision.dead_band)
     beyond = hidden(kept, error, alone=precision.alone)
     found = None if found is None else stats.widened(found, precision.offset)
-    word = stats.speed(found, precision) if used is kept else "ambiguous"
+    found = found if used is kept else None
+    word = stats.speed(found, precision)
     if word == "faster" and not trusted and not _whatever_is_hidden(found, beyond, precision):
         word = "ambiguous"
     every = [*kept, *disturbed]

@@ -22,6 +22,7 @@ import torch
 from .roofline import Work
 
 Roof = Literal["memory", "compute"]
+MOST: Final = 1e30  # bytes or operations a second that make sense
 SECONDS: Final = 0.3  # that a measurement takes
 LEAST_TRIES: Final = 3
 MOST_BYTES: Final = 512 << 20  # of a tensor that is copied, on a CPU
@@ -55,8 +56,11 @@ class Peaks:
         return (compute, "compute") if compute > memory else (memory, "memory")
 
     def least(self, work: Work, cache: int) -> float:
-        """The same for a call that finds empty caches, and may leave what it writes in them: nobody is quicker."""
-        seen = Work(work.read, max(0, work.written - cache), work.flops)
+        """What its bytes alone take, where caches are empty before and may hold what is written: nobody is quicker.
+
+        Operations do not count: there are more ways to make a product than the counter knows.
+        """
+        seen = Work(work.read, max(0, work.written - cache), None)
         return self.light(seen)[0]
 
 
@@ -84,6 +88,8 @@ def _flops(device: torch.device, dtype: str) -> float | None:
     try:
         a, b = (torch.ones((side, side), dtype=getattr(torch, dtype), device=device) for _ in range(2))
         return 2.0 * side**3 / _least(lambda: torch.mm(a, b), device)
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, AttributeError):  # no such product here
         return None
 
@@ -125,7 +131,7 @@ def remembered(file: Path, device: str, dtype: str, measure: Callable[[], Peaks]
 def _read(file: Path) -> dict[str, Any]:
     try:
         kept = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return kept if isinstance(kept, dict) else {}
 
@@ -141,7 +147,7 @@ def _peaks(kept: Any) -> Peaks | None:
 
 
 def _is_rate(value: Any) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < MOST
 
 
 def _write(file: Path, kept: Mapping[str, Any]) -> None:
@@ -149,6 +155,10 @@ def _write(file: Path, kept: Mapping[str, Any]) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
-        with open(descriptor, "w", encoding="utf-8") as opened:
-            json.dump(kept, opened, indent=1)
-        os.replace(temporary, file)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as opened:
+                json.dump(kept, opened, indent=1)
+            os.replace(temporary, file)
+        except OSError:
+            os.unlink(temporary)
+            raise

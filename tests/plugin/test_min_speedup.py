@@ -193,3 +193,12 @@ def test_a_sweep_over_a_dimension_that_no_task_has_is_a_usage_error(project):
     said = "ERROR: --kbench-shapes=tokens=1..8:log: no task draws tokens in fuzz=; choose from columns"
     result.stderr.fnmatch_lines([said])
     assert project.grade("--kbench-shapes=tokens").ret == 4
+
+
+@pytest.mark.parametrize("option", ["--kbench-shapes=tokens=1..8", "--kbench-min-speedup=1.05@nonsense"])
+def test_workers_find_out_what_means_no_task_too(project, option):
+    project.write("tasks/twice.py", SWEPT)
+    project.candidates("right.py")
+    result = project.grade("--kbench-checks=build", option, "-n", "1")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"*usage: {option}*"])

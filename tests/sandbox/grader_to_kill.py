@@ -39,6 +39,12 @@ assert isinstance(returned, Returned)
 assert returned.outputs[0] is not None
 threading.Thread(target=call, args=(second, "loop"), daemon=True).start()
 time.sleep(0.1)
-assert sandbox._zygote is not None
-print(sandbox._zygote.process.pid, second.pid, *returned.outputs[0].tolist(), sandbox._zygote.scratch, flush=True)
+assert sandbox._zygotes
+print(
+    next(iter(sandbox._zygotes.values())).process.pid,
+    second.pid,
+    *returned.outputs[0].tolist(),
+    next(iter(sandbox._zygotes.values())).scratch,
+    flush=True,
+)
 time.sleep(100)

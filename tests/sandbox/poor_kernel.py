@@ -82,7 +82,7 @@ with Sandbox(threads=1) as sandbox:
     if "scratch" in layers.refused:
         filling = start(sandbox, "behaviours.py", scratch_bytes=1 << 20)
         found["full"] = str(call(filling, "fill_scratch").reason)
-    scratch = sandbox._zygote.scratch
+    scratch = next(iter(sandbox._zygotes.values())).scratch
 found["scratch left"] = scratch.exists()
 with Sandbox(threads=1, mode="strict") as sandbox:
     try:

@@ -73,8 +73,8 @@ def test_nothing_survives_a_killed_grader(how: signal.Signals) -> None:
 def test_closing_a_sandbox_ends_all_and_leaves_no_folder() -> None:
     sandbox = Sandbox(threads=1)
     sandbox.layers()
-    assert sandbox._zygote is not None
-    pid, scratch = sandbox._zygote.process.pid, sandbox._zygote.scratch
+    assert sandbox._zygotes
+    pid, scratch = next(iter(sandbox._zygotes.values())).process.pid, next(iter(sandbox._zygotes.values())).scratch
     sandbox.close()
     assert not wait_until_gone([pid])
     assert not scratch.exists()

@@ -141,8 +141,8 @@ def victim(request: pytest.FixtureRequest, sandbox: Sandbox, start: Start) -> in
     if request.param == "grader":
         return os.getpid()
     if request.param == "zygote":
-        assert sandbox._zygote is not None
-        return sandbox._zygote.process.pid
+        assert sandbox._zygotes
+        return next(iter(sandbox._zygotes.values())).process.pid
     pid = start("behaviours.py").pid
     assert pid is not None
     return pid

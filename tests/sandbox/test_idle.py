@@ -164,7 +164,7 @@ def test_a_fork_that_tidies_up_leaves_the_children_of_its_parent_alone() -> None
     sandbox = Sandbox(threads=1)
     child = sandbox.start(BEHAVIOURS, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
     behave = Behaving(child)  # type: ignore[arg-type]
-    zygote = sandbox._zygote
+    zygote = next(iter(sandbox._zygotes.values()))
     assert zygote is not None
 
     def tidy() -> str:

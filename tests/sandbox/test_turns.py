@@ -13,7 +13,7 @@ import torch
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox.host import Child, Failure, Limits, OutputSpec, Program, Sandbox
 from pytest_kbench.sandbox.memory import stopped
-from pytest_kbench.sandbox.turns import Calls, Performer, Spec, Stage, Turn, processor_time
+from pytest_kbench.sandbox.turns import Calls, Performer, Spec, Stage, Turn, processor_time, waited
 
 ROWS, COLUMNS, COUNT = 64, 256, 3
 SHAPE = (ROWS, COLUMNS)
@@ -247,3 +247,16 @@ def test_a_timer_that_would_wake_it_cannot_be_made(timed):
     )
     assert isinstance(performer.turn("forward", 10, timed.reveal), Turn)
     assert output(performer, 0)[0] == 1.0  # EPERM
+
+
+@pytest.mark.parametrize(
+    ("delayed", "own", "cpu", "said"),
+    [
+        (0.004, 0.006, 0.006, 0.004),  # others had its CPU for the rest of the turn
+        (0.004, 0.006, 0.010, 0.0),  # a process of its own had it
+        (0.005, 0.010, 0.010, 0.0),  # a thread of its own had it
+        (0.008, 0.007, 0.007, 0.003),  # more than the rest of the turn cannot be others'
+    ],
+)
+def test_what_a_child_waits_for_its_own_threads_and_processes_is_no_disturbance(delayed, own, cpu, said):
+    assert waited(delayed, own, cpu, wall=0.010, cpus=1) == pytest.approx(said)

@@ -205,8 +205,8 @@ def test_an_end_between_two_calls_is_seen_and_told_as_what_it_was(
 
 
 def test_an_end_that_the_zygote_has_not_told_yet_is_waited_for(sandbox: Sandbox, behave: Behaving) -> None:
-    assert sandbox._zygote is not None
-    zygote = sandbox._zygote.process.pid
+    assert sandbox._zygotes
+    zygote = next(iter(sandbox._zygotes.values())).process.pid
     os.kill(zygote, signal.SIGSTOP)
     try:
         behave("exit_later")
@@ -331,10 +331,10 @@ def test_a_dead_zygote_is_replaced() -> None:
         program = Program("python", CANDIDATES / "behaviours.py", ("forward",))
         child = sandbox.start(program, Limits(memory_bytes=1 << 30), time.monotonic() + 20)
         assert isinstance(child, Child)
-        assert sandbox._zygote is not None
+        assert sandbox._zygotes
         assert child.pid is not None
-        sandbox._zygote.process.kill()
-        sandbox._zygote.process.wait()
+        next(iter(sandbox._zygotes.values())).process.kill()
+        next(iter(sandbox._zygotes.values())).process.wait()
         assert not wait_until_gone([child.pid])
         failure = Behaving(child).fails("add_one")
         assert (failure.reason, "zygote ended" in failure.message) == (Reason.ENVIRONMENT, True)

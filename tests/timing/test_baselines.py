@@ -8,7 +8,9 @@ import pytest
 
 from pytest_kbench import Settings
 from pytest_kbench.grader import Grader
+from pytest_kbench.record import Reason
 from pytest_kbench.report.curves import curves
+from pytest_kbench.sandbox.host import Sandbox, SandboxError
 from pytest_kbench.sweep import parsed
 
 TASK = '''
@@ -90,10 +92,92 @@ def test_a_sweep_times_other_sizes_and_finds_nothing_wrong_with_them(files):
         verdict = grader.grade(task, mine, checks=["speed"])
     assert verdict.outcome == "passed", verdict.message
     (curve,) = curves(verdict.records)
-    assert [size for size, _ in curve.points] == [1, 224]  # 50,000 is timed anyway
+    assert [size for size, _ in curve.points] == [1, 224, 50_000]
 
 
 def test_eager_is_always_compared_with_and_a_gpu_has_eager_alone_by_default():
     assert Settings(device="cpu").compared_with == ("eager", "compile")
     assert Settings(device="cpu", baselines=("max-autotune",)).compared_with == ("eager", "max-autotune")
     assert Settings(device="cpu", baselines=("eager",)).compared_with == ("eager",)
+
+
+DODGE = '''
+import sys
+
+import torch
+
+child = sys.modules["pytest_kbench.sandbox.child"]
+rehearse = child.LoadedCandidate.rehearse
+left, calls = 0, 0
+
+
+def counted(self, request):
+    """A stage has ended: one is for finding out how many calls a turn has, one for each comparison."""
+    global left, calls
+    if not request["calls"]:
+        left, calls = left + 1, 0
+    return rehearse(self, request)
+
+
+child.LoadedCandidate.rehearse = counted
+
+
+def chain(x):
+    global calls
+    calls += 1
+    for _ in range(8):
+        x = torch.sin(x) + 1
+    return x + 1000 if left >= 2 and 40 < calls < 90 else x
+'''
+
+
+def test_wrong_values_in_a_later_comparison_do_not_keep_a_baseline_out(files):
+    task, mine = files
+    task.write_text(TASK.replace('cpu=["small", "large"]', 'cpu=["large"]').replace(", time_backward=True", ""))
+    mine.write_text(DODGE)
+    with Grader(Settings(seed=0, budget=0.3, baselines=("compile",))) as grader:
+        (record,) = grader.grade(task, mine, checks=["speed"]).records
+    assert record.reason is Reason.WRONG, record.message
+
+
+def test_a_baseline_that_is_wrong_is_left_out_and_nobody_is_accused(files):
+    task, mine = files
+    other = "def another(x):\n    return chain(x) + 1\n\n\ntask = Task(chain, baselines=dict(another=another), "
+    task.write_text(TASK.replace("task = Task(chain, ", other).replace('cpu=["small", "large"]', 'cpu=["large"]'))
+    with Grader(Settings(seed=0, budget=0.05, baselines=("eager",), min_speedup="0.01")) as grader:
+        (record, _) = grader.grade(task, mine, checks=["speed"]).records
+    assert "not against another: another gives wrong values here" in record.message
+    assert record.facts["missing"] == "another"
+    assert record.facts["gate"] == "ambiguous"  # the best baseline may be the one that is missing
+
+
+def test_a_reference_and_baselines_may_lie_in_another_file(tmp_path):
+    source, rest = TASK.split("task = Task(")
+    twice = "@torch.no_grad()\ndef twice(x):\n    return 0 * chain(x) + chain(x)\n"
+    helper = f"import torch\n{source.split('Tensor', 1)[1]}\n\n{twice}"
+    (tmp_path / "functions_of_mine.py").write_text(helper)
+    (tmp_path / "chain.py").write_text(
+        "import sys\nfrom pathlib import Path\n\nfrom pytest_kbench import Task, Tensor\n\n"
+        "sys.path.insert(0, str(Path(__file__).parent))\nfrom functions_of_mine import chain, twice\n\n"
+        f"task = Task(baselines=dict(twice=twice), function={rest.replace('time_backward=True', 'time_backward=False')}"
+    )
+    (tmp_path / "mine.py").write_text(CANDIDATE)
+    with Grader(Settings(seed=0, budget=0.05, baselines=("eager",))) as grader:
+        verdict = grader.grade(tmp_path / "chain.py", tmp_path / "mine.py", checks=["speed"])
+    assert [each.baseline for each in verdict.records[1].timings] == ["eager", "twice"], verdict.message
+
+
+def test_where_the_compiler_does_not_load_eager_is_timed_all_the_same(files, monkeypatch):
+    task, mine = files
+    start = Sandbox.start
+
+    def refused(self, program, limits, deadline):
+        if program.mode is not None:
+            raise SandboxError("the zygote did not start: torch.compile is not for this Python")
+        return start(self, program, limits, deadline)
+
+    monkeypatch.setattr(Sandbox, "start", refused)
+    with Grader(Settings(seed=0, budget=0.05, baselines=("compile",))) as grader:
+        verdict = grader.grade(task, mine, checks=["speed"])
+    assert verdict.outcome == "passed", verdict.message
+    assert "not against compile: compile could not be timed: the zygote did not start" in verdict.records[0].message
