@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Decision = Literal["failed", "ambiguous", "passed"]
 DECISIONS: tuple[Decision, ...] = ("failed", "ambiguous", "passed")  # the worst first
 
-MOST_ON_CPU, MOST_ON_GPU = 0.03, 0.01  # of a log-ratio
+MOST_ON_CPU, MOST_ON_GPU = 0.03, 0.01  # by which identical programs may differ, of a log-ratio: else nothing is told
 UNSEEN: Final = 0.02  # of its time: what a candidate may have hidden without being asked what if
 GATE, ASKED = "gate", "required"  # facts of a record that was judged: the decision, and what was asked
 UNTIMED = (Reason.MEMORY, Reason.NOT_TIMED)  # skipped: it could not be timed here
@@ -101,7 +101,7 @@ def _busy(timing: Timing) -> bool:
 
 
 def _most(timing: Timing) -> float:
-    """The largest difference of identical programs by which anything can be told; the statistics have the same."""
+    """The largest difference of identical programs by which anything can be told."""
     return MOST_ON_GPU if timing.clock.startswith("CUDA") else MOST_ON_CPU
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -328,3 +329,20 @@ def test_grade_passes_what_is_fast_enough_and_what_is_not_asked(grade):
     assert grade(timing(0.91, 0.95)).outcome == "passed"
     assert grade(timing(1.0, 1.1), min_speedup=1.05).outcome == "passed"
     assert grade(timing(1.0, 1.1), min_speedup=1.05, strict=True).outcome == "failed"
+
+
+@pytest.mark.parametrize(("clock", "floor"), [("perf_counter_ns", 0.031), ("CUDA events around a graph", 0.011)])
+def test_where_identical_programs_differ_too_much_nothing_is_decided(clock, floor):
+    for ends in ((1.5, 1.6), (0.5, 0.6)):
+        known = timing(*ends)
+        assert decided(1.05, known) != "ambiguous"
+        assert decided(1.05, replace(known, clock=clock, floor=floor)) == "ambiguous"
+
+
+def test_the_best_baseline_may_be_one_that_is_missing():
+    known = record(timing(1.5, 1.6), facts={"missing": "compile"})
+    found = gated(known, Required(1.05))
+    assert (found.status, found.facts["gate"]) == ("passed", "ambiguous")
+    assert "there is no comparison with compile" in gated(known, Required(1.05), strict=True).message
+    assert gated(known, Required(1.05, EAGER)).facts["gate"] == "passed"
+    assert gated(record(timing(0.5, 0.6), facts={"missing": "compile"}), Required(1.05)).status == "failed"

@@ -126,6 +126,7 @@ class Bench:
         The other one is kept, standing still, until `rest`: the candidate's next case may need it. It may take time of
         its own for compiling, as what it compiles depends on the number of threads.
         """
+        self._end_control()  # it has as many threads
         usual, calls, overtime = self._child, self._calls, self._overtime
         if usual is not None:
             usual.pause()
@@ -134,6 +135,7 @@ class Bench:
         try:
             yield
         finally:
+            self._end_control()
             if self._child is not None:
                 self._child.pause()
                 self._others[count] = self._child

@@ -122,10 +122,9 @@ def measure(
         if spent > budget and (len(kept) >= FEWEST or spent > patience * budget):
             break
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
-    found, spread, uneven = ratios(used, error, precision.dead_band)
+    seen, spread, uneven = ratios(used, error, precision.dead_band)
     beyond = hidden(kept, error, alone=precision.alone)
-    found = None if found is None else stats.widened(found, precision.offset)
-    found = found if used is kept else None
+    found = stats.widened(seen, precision.offset) if seen is not None and used is kept else None
     word = stats.speed(found, precision)
     if word == "faster" and not trusted and not _whatever_is_hidden(found, beyond, precision):
         word = "ambiguous"

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
+from ..gate import MOST_ON_CPU, MOST_ON_GPU
+
 Speed = Literal["faster", "slower", "same", "ambiguous"]
 
 ERROR: Final = 0.01  # of one interval: it misses the true median in one run of a hundred
@@ -67,8 +69,8 @@ class Precision:
         return max(self.least, self.floor)
 
 
-CPU: Final = Precision(half_width=0.01, least=0.01, most=0.03, slack=1e-3)
-CUDA: Final = Precision(half_width=0.004, least=0.004, most=0.01, slack=3e-4, alone=True, offset=1e-3)
+CPU: Final = Precision(half_width=0.01, least=0.01, most=MOST_ON_CPU, slack=1e-3)
+CUDA: Final = Precision(half_width=0.004, least=0.004, most=MOST_ON_GPU, slack=3e-4, alone=True, offset=1e-3)
 
 
 def block(baseline: Sequence[float], candidate: Sequence[float]) -> float:

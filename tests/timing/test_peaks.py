@@ -7,6 +7,8 @@ import json
 import pytest
 import torch
 
+from pytest_kbench import Grader, Reason, Settings
+from pytest_kbench.checks.timekeeper import Timekeeper
 from pytest_kbench.record import Timing
 from pytest_kbench.timing.peaks import Peaks, datasheet, measured, remembered
 from pytest_kbench.timing.roofline import Work
@@ -114,3 +116,34 @@ def test_the_message_says_how_far_the_limit_is_and_which():
     assert timing(4e-6, 8e-6, 2e-6).told.endswith("1 TB/s, 50% of light (memory)")
     assert timing(1e-6, 8e-6, 2e-6).told.endswith("4 TB/s, 200% of light (memory; caches help)")
     assert "light" not in timing(4e-6, 8e-6, None).told
+
+
+SLOW = """
+from pytest_kbench import Task, Tensor
+
+
+def sine(x):
+    for _ in range(40):
+        y = x.sin()
+    return y
+
+
+task = Task(sine, args=[Tensor("x", "n")], shapes=dict(large=dict(n=50_000)))
+"""
+
+
+def test_faster_than_light_is_accused_only_where_the_baseline_is_not(tmp_path, monkeypatch):
+    (tmp_path / "sine.py").write_text(SLOW)
+    (tmp_path / "mine.py").write_text("def sine(x):\n    return x.sin()\n")
+    limit = 0.0
+    monkeypatch.setattr(Timekeeper, "quickest", lambda *_: limit)
+    with Grader(Settings(seed=0, budget=0.05, baselines=("eager",))) as grader:
+        graded = [tmp_path / "sine.py", tmp_path / "mine.py"]
+        (first,) = grader.grade(*graded, checks=["speed"]).records
+        seconds = first.timings[0].seconds
+        limit = (seconds["baseline"] * seconds["candidate"]) ** 0.5
+        (between,) = grader.grade(*graded, checks=["speed"]).records
+        limit = 2 * seconds["baseline"]  # then it is the count of bytes that is wrong
+        (above,) = grader.grade(*graded, checks=["speed"]).records
+    assert between.reason is Reason.IMPOSSIBLE, between.message
+    assert above.status == "passed", above.message
