@@ -9,7 +9,10 @@ import pytest
 
 import pytest_kbench.grader
 from pytest_kbench import Grader, Reason, Record, Settings, Task, TaskError, Tensor
+from pytest_kbench.candidate import Candidate
+from pytest_kbench.case import Case, NamedCase
 from pytest_kbench.gate import Required, asked, decided, gated, nowhere, required, wrong
+from pytest_kbench.grader import Patience, not_timed
 from pytest_kbench.oracle.message import explain_failure
 from pytest_kbench.record import BEST, EAGER, Timing
 
@@ -346,3 +349,17 @@ def test_the_best_baseline_may_be_one_that_is_missing():
     assert "there is no comparison with compile" in gated(known, Required(1.05), strict=True).message
     assert gated(known, Required(1.05, EAGER)).facts["gate"] == "passed"
     assert gated(record(timing(0.5, 0.6), facts={"missing": "compile"}), Required(1.05)).status == "failed"
+
+
+def test_being_too_slow_gives_nobody_up():
+    slow = gated(record(timing(0.5, 0.6)), Required(1.05))
+    assert slow.status == "failed"
+    assert not Patience(max_failures=1).lost(slow)
+    assert Patience(max_failures=1).lost(replace(slow, reason=Reason.WRONG, facts={}))
+
+
+def test_a_size_of_a_sweep_that_is_not_timed_is_told_as_one(tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    named = NamedCase("n=2:f32", Case.parse("dims(n=2) dtype(float32) seed(1)"))
+    failed = record(status="failed", reason=Reason.WRONG)
+    assert not_timed(task(), Candidate.at(tmp_path / "mine.py"), named, failed).facts == {"swept": "n=2"}
