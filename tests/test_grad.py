@@ -336,6 +336,24 @@ def test_any_of_many_equal_maxima_may_have_all_of_the_gradient():
     assert bool(((x.grad - 1 / 40).abs() > 0.5).all())
 
 
+@pytest.mark.parametrize("down", [(1.0, 1.0), (1.0, -1.0), (1.0, 2.0), (-1.0, 3.0)])
+@pytest.mark.parametrize("choose", [lambda x: F.max_pool2d(x.view(1, 1, 1, 2), (1, 2)), lambda x: x.amax()])
+def test_of_two_runs_one_moves_as_far_as_another_choice_would(down, choose):
+    """Both places are fed by one leaf, by factors that may be opposite: what moves must not cancel in both runs."""
+
+    def gradient(mode: Contested) -> torch.Tensor:
+        leaf = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+        with mode:
+            choose(torch.cat([leaf * down[0], leaf * down[1]])).sum().backward()
+        return leaf.grad
+
+    for seed in range(100):
+        chance = random.Random(seed)
+        runs = [Contested(torch.float32, chance, maxima=True, signs=seed, sign=sign) for sign in (1.0, -1.0)]
+        moved = max(float((gradient(each) - down[0]).abs()) for each in runs)
+        assert moved >= 0.5 * abs(down[1] - down[0]) - 1e-9
+
+
 def test_what_a_relu_gets_may_be_off_by_rounding_where_it_was_computed():
     moved = contested(lambda each: torch.relu(each * 0.1 + 1e-9), torch.tensor([0.0, 1.0, -1.0]))
     assert moved.tolist() == [True, False, False]

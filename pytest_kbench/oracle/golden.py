@@ -154,7 +154,8 @@ def _contested(
     """How far each gradient moves where it is up to rounding (see `ties`); no output does."""
     if backward is None:
         return None
-    modes = [Contested(getattr(torch, dtype), chance, maxima=task.ties == "mask") for _ in range(SHAKES)]
+    maxima, signs = task.ties == "mask", chance.getrandbits(63)
+    modes = [Contested(getattr(torch, dtype), chance, maxima=maxima, signs=signs, sign=sign) for sign in (1.0, -1.0)]
     draws = [_exactly(task, arguments, backward, mode) for mode in modes]
     moved = [
         [(each - golden).abs_() for each in each_draw]

@@ -27,16 +27,20 @@ _NOISE: Final = 8.0  # units of the accumulator, of the largest value, that a su
 class Contested(Double):
     """Run a reference and its gradient in float64 under this: contested elements get random weights, 1 to 2 in size.
 
+    What was chosen loses what it had, and what else may be chosen gets it with a random sign, `sign` times the one that
+    `signs` draws: of two runs with opposite signs, one shows how far the gradient moves where the other cancels.
     `dtype` is the working dtype. What is exactly representable in it was not rounded: there only equals contest a
     maximum, and zero alone has no sign (clamp(x, min=0) passes a gradient there, relu(x) none). With `maxima` the
     choice among near maxima is contested (a task's `ties="mask"`).
     """
 
-    def __init__(self, dtype: torch.dtype, chance: random.Random, *, maxima: bool) -> None:
+    def __init__(
+        self, dtype: torch.dtype, chance: random.Random, *, maxima: bool, signs: int = 0, sign: float = 1.0
+    ) -> None:
         super().__init__()
         self._dtype = dtype
         self._maxima = maxima
-        self._chance = Chance(chance.getrandbits(63))
+        self._chance, self._signs, self._sign = Chance(chance.getrandbits(63)), Chance(signs), sign
         self._reduced: dict[int, tuple[Tensor, tuple[int, ...]]] = {}  # by its memory: what amax got, and the axes
         self._closed: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of a ReLU's result: it, and what it got
 
@@ -64,7 +68,7 @@ class Contested(Double):
     def _chosen(self, extreme: Tensor, values: Tensor, axes: tuple[int, ...]) -> Tensor:
         """Where `values` are the extreme along these axes: weights of all that may be, whose sum is 1."""
         near = (values - extreme).abs() <= self._noise(values) + _relative(values, self._dtype) * extreme.abs()
-        drawn = self._chance.uniform(values, 1.0, 2.0) * near
+        drawn = self._chance.uniform(values, 1.5, 2.5) * near  # even the smallest moves by half of what may move
         last = (drawn > 0) & (drawn == drawn.amax(axes, keepdim=True))
         drawn.masked_fill_(last, 0.0)
         return torch.where(last, 1.0 - drawn.sum(axes, keepdim=True), drawn)
@@ -79,7 +83,7 @@ class Contested(Double):
     def _weights(self, like: Tensor) -> Tensor:
         """Random ones from -2 to -1 and from 1 to 2."""
         drawn = self._chance.uniform(like, 1.0, 2.0)
-        return drawn * (self._chance.uniform(like) < 0.5).to(like.dtype).mul_(2).sub_(1)
+        return drawn * (self._signs.uniform(like) < 0.5).to(like.dtype).mul_(2).sub_(1).mul_(self._sign)
 
     def _through_sign(self, gradient: Tensor, values: Tensor, slope: float) -> Tensor:
         opened = torch.full_like(values, slope).masked_fill_(values > 0, 1.0)

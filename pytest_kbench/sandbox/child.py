@@ -346,8 +346,8 @@ class LoadedCandidate:
             fills=self._destination_passing, backward=request["part"] == "backward",
         )  # fmt: skip
         places = self._stage.rehearse(capture=request["capture"])
-        issuing = round(self._stage.issuing * 1e9)
-        return {"is": "staged", "captured": places is not None, "issuing": issuing, "places": places or []}
+        told = {"captured": places is not None, "apart": self._stage.apart, "places": places or []}
+        return {"is": "staged", **told, "issuing": round(self._stage.issuing * 1e9)}
 
     def _moved(self, request: Message, number: int) -> Rehearsed:
         """The call of this number, by the description of the first."""

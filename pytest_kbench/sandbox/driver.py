@@ -129,6 +129,36 @@ def settle_cache(device: int) -> None:
         library.cuCtxResetPersistingL2Cache()
 
 
+def captured(stream: int, device: int) -> tuple[int, list[int]]:
+    """The graph that is being captured on a stream, and the nodes in it that whatever comes next will wait for."""
+    status, number, graph = ctypes.c_int(), ctypes.c_uint64(), ctypes.c_void_p()
+    nodes, edges, count = ctypes.POINTER(ctypes.c_void_p)(), ctypes.c_void_p(), ctypes.c_size_t()
+    told = (ctypes.byref(each) for each in (status, number, graph, nodes, edges, count))
+    with _current(device) as library:
+        _check(library.cuStreamGetCaptureInfo_v3(ctypes.c_void_p(stream), *told), "cuStreamGetCaptureInfo")
+    return graph.value or 0, [nodes[each] or 0 for each in range(count.value)]
+
+
+def nodes_in(graph: int) -> int:
+    """How many nodes a graph has."""
+    count = ctypes.c_size_t()
+    _check(_library().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count)), "cuGraphGetNodes")
+    return count.value
+
+
+def parts_of(graph: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """The nodes of a graph in the order in which they were made, and its edges: from which node to which."""
+    library, count = _library(), ctypes.c_size_t(nodes_in(graph))
+    nodes = (ctypes.c_void_p * count.value)()
+    _check(library.cuGraphGetNodes(ctypes.c_void_p(graph), nodes, ctypes.byref(count)), "cuGraphGetNodes")
+    get, edges = library.cuGraphGetEdges_v2, ctypes.c_size_t()
+    _check(get(ctypes.c_void_p(graph), None, None, None, ctypes.byref(edges)), "cuGraphGetEdges")
+    begins, ends = ((ctypes.c_void_p * edges.value)() for _ in range(2))
+    kinds = (ctypes.c_uint64 * edges.value)()
+    _check(get(ctypes.c_void_p(graph), begins, ends, kinds, ctypes.byref(edges)), "cuGraphGetEdges")
+    return [each or 0 for each in nodes], [(a or 0, b or 0) for a, b in zip(begins, ends, strict=True)]
+
+
 def version() -> int:
     """The CUDA version that the driver is made for, as it counts: 13000 is 13.0."""
     found = ctypes.c_int()

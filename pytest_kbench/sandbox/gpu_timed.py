@@ -15,6 +15,7 @@ import ctypes
 import functools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ import torch
 
 from . import driver
 from .buffers import LINE, OpenedBuffer
+from .captured import Calls
 from .claims import listed
 from .gradients import Forward, product, started, with_leaves
 from .timed import Function, Rehearsed, uncollected
@@ -108,6 +110,7 @@ class Stage:
         )
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
         self._graphs: dict[str, list[Any]] = {}
+        self.apart = True  # no call is begun before the last one is done, as far as a graph shows
         self.issuing = 0.0  # seconds that issuing one call takes here
 
     def rehearse(self, *, capture: bool) -> list[list[int]] | None:
@@ -152,20 +155,30 @@ class Stage:
 
         And where outputs lie, if that was not known before. Calls that are issued are held for so many seconds.
         """
+        again = part == "warm"
         with uncollected():
-            if part in self._graphs:
-                self._replay(part, count)
-            else:
-                self._issue(part, count, hold)
-            self._events[1].synchronize()
+            for _ in range(2 if again else 1):
+                if part in self._graphs:
+                    self._replay(part, count)
+                else:
+                    self._issue("forward" if again else part, self._same if again else self._calls[:count], hold)
+                self._events[1].synchronize()
         taken = self._events[0].elapsed_time(self._events[1]) * 1e6
-        return [round(taken)], [] if part in self._graphs else [self._places(call) for call in self._calls[:count]]
+        known = part in self._graphs or again
+        return [round(taken)], [] if known else [self._places(call) for call in self._calls[:count]]
+
+    @property
+    def _same(self) -> list[Rehearsed]:
+        """As many calls as a short turn has, all with the arguments of the first one."""
+        return [replace(self._calls[0], kept=[]) for _ in range(self._short)]
 
     def _capture(self) -> None:
-        """Each step of the first calls, which a short turn makes, and of the others."""
+        """Each step of the first calls, which a short turn makes, and of the others; and one call again and again."""
         halves = [each for each in (self._calls[: self._short], self._calls[self._short :]) if each]
         for part, step in self._steps.items():
             self._graphs[part] = [self._captured(step, half) for half in halves]
+        if "forward" in self._steps:
+            self._graphs["warm"] = [self._captured(self._forward, self._same)]
 
     def _captured(self, step: Callable[[Rehearsed], None], calls: Sequence[Rehearsed]) -> Any:
         """A graph, made on a stream of its own: work that a candidate puts on another is not in it, and missing later.
@@ -176,8 +189,11 @@ class Stage:
         with torch.cuda.stream(_side()), uncollected():
             graph.capture_begin(pool=self._arena.id, capture_error_mode="relaxed")
             try:
+                made = Calls(_side())
                 for call in calls:
                     step(call)
+                    made.end()
+                self.apart = self.apart and made.apart()
             finally:
                 self._end(graph)
         return graph
@@ -199,14 +215,14 @@ class Stage:
             graph.replay()
         self._events[1].record()
 
-    def _issue(self, part: str, count: int, hold: float) -> None:
+    def _issue(self, part: str, calls: Sequence[Rehearsed], hold: float) -> None:
         if part != "backward":
             self._forget()
         assert self._arena.pool is not None, "it was closed"
         with torch.cuda.use_mem_pool(self._arena.pool):
             torch.cuda._sleep(int(hold * _CYCLES))
             self._events[0].record()
-            for call in self._calls[:count]:
+            for call in calls:
                 self._steps[part](call)
             self._events[1].record()
 

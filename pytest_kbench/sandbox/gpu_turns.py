@@ -11,6 +11,7 @@ is missing in some place. All memory that is looked at is the grader's own.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
@@ -28,10 +29,12 @@ from .connection import NO_OVERTIME, Overtime
 from .outcome import Failure, NoDeviceMemory, OutputSpec
 from .turns import STOPPING, Calls, Part, Spec, Turn, leave
 
+OVERLAP: Final = "its calls overlap: what one of them begins goes on while the next one runs"
 IMPOSSIBLE_PLACE: Final = "it told of outputs where none can be"
 ALIGNED: Final = 512  # bytes, as torch's allocator has it
 LOOKS: Final = 8  # lines of each output that are looked at while the clock runs
 LARGE: Final = 1 << 30  # bytes that an arena has at most beyond what outputs need
+LONG: Final = 1 << 20  # bytes of a tensor, from which on it is copied by itself: not as lines of many
 SPARE_ARENA: Final = 64 << 20  # bytes for what calls need beside their outputs, at least
 
 
@@ -111,7 +114,7 @@ class GpuStage:
         """Let the children see the values that a part of the calls needs: cotangents are not seen before a backward."""
         arguments = len(self._given) - len(self.calls.cotangents)
         start = self._given[arguments].begin if self.calls.cotangents else self._inputs
-        begin, end = {"forward": (0, self._inputs), "before": (0, start), "backward": (start, self._inputs)}[part]
+        begin, end = {"before": (0, start), "backward": (start, self._inputs)}.get(part, (0, self._inputs))
         self.buffer.data[begin:end].copy_(self._hidden[begin:end])
         if part == "before":
             mislead(self.buffer.data[start : self._inputs], torch.float32)
@@ -126,11 +129,11 @@ class GpuStage:
         """Let no line of the last-level cache stay longer than others, whatever kernels asked for."""
         driver.settle_cache(self.device.index or 0)
 
-    def written(self, count: int) -> str | None:
-        """The name of an argument of the first calls that is not what it was, and may not be written."""
+    def written(self, calls: Sequence[int]) -> str | None:
+        """The name of an argument of these calls that is not what it was, and may not be written."""
         for row, hidden, spec in zip(self._given, self.hidden, self.calls.given, strict=True):
-            there = row.over(self.buffer.data)[:count]
-            if not spec.in_place and not torch.equal(_bits(there), _bits(hidden[:count])):
+            there = row.over(self.buffer.data)
+            if not spec.in_place and not all(_same(there[each], hidden[each]) for each in _runs(calls)):
                 return spec.name
         return None
 
@@ -160,6 +163,16 @@ class GpuStage:
         }
 
 
+def _runs(calls: Sequence[int]) -> list[slice]:
+    """Numbers in ascending order, as slices of those that follow each other."""
+    breaks = [0, *(at for at in range(1, len(calls)) if calls[at] != calls[at - 1] + 1), len(calls)]
+    return [slice(calls[a], calls[b - 1] + 1) for a, b in itertools.pairwise(breaks) if b > a]
+
+
+def _same(ours: torch.Tensor, theirs: torch.Tensor) -> bool:
+    return torch.equal(_bits(ours), _bits(theirs))
+
+
 def _bits(values: torch.Tensor) -> torch.Tensor:
     size = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[values.dtype.itemsize]
     return values.view(size)
@@ -178,6 +191,7 @@ class _Lies:
     """Where an output of each call begins in the arena, -1 where it was filled instead; nothing if all were."""
 
     begins: torch.Tensor | None = None
+    known: tuple[int, ...] = ()  # the same numbers
     everywhere: bool = False  # in the arena
 
 
@@ -190,7 +204,7 @@ class GpuPerformer:
         self._arena: DeviceBuffer | None = None
         self._lies: list[_Lies] = []  # per output
         self.chance = random.SystemRandom()
-        self.outputs: list[torch.Tensor] = []  # of the last turn, one flat tensor per call
+        self.outputs: list[torch.Tensor] = []  # of calls of the last turn, one flat tensor each
 
     @property
     def fills(self) -> bool:
@@ -220,6 +234,8 @@ class GpuPerformer:
             return reply
         if reply.issuing * 1e-9 * stage.count > seconds:
             return connection.breach("issuing its calls would take longer than they may")
+        if not reply.apart:
+            return connection.failed(Reason.CLOCK, OVERLAP)
         if reply.captured and not self._learns(last_of(part), reply.places, stage.count):
             return connection.breach(IMPOSSIBLE_PLACE)
         still = connection.stand_still(STOPPING)
@@ -239,10 +255,12 @@ class GpuPerformer:
         reveal: Callable[[], None],
         count: int,
         hold: float = 0.0,
+        whole: Sequence[int] = (),
     ) -> Turn | Failure:
-        """Make the first `count` calls once; `outputs` are theirs then. What is no graph is held for so many seconds.
+        """Make the first `count` calls once. What is no graph is held for so many seconds.
 
         `before` is done when nothing of the child runs on a CPU any more, before the clock starts, `reveal` after that.
+        `outputs` are those of the calls whose numbers are in `whole` then.
         """
         connection, device = self.child.connection, self.stage.device
         if (still := connection.stand_still(STOPPING)) is not None:
@@ -259,7 +277,7 @@ class GpuPerformer:
         answered = time.perf_counter()
         if isinstance(reply, Failure):
             return reply
-        due = [] if part == "before" else self.stage.due(part)
+        due = [] if part in ("before", "warm") else self.stage.due(part)
         if due and reply.places and not self._learns(part, reply.places, count):
             return connection.breach(IMPOSSIBLE_PLACE)
         pairs = list(zip(self._lies, due, strict=False))
@@ -271,11 +289,11 @@ class GpuPerformer:
             return still
         if len(reply.nanoseconds) != 1:
             return connection.breach("it told of other times than that of its turn")
-        whole = [self._gathered(lies, row, count) for lies, row in pairs]
-        if not all(map(_same_there, looks, seen, whole)):
+        later = (self._gathered(lies, row, count, look) for (lies, row), look in zip(pairs, looks, strict=True))
+        if not all(map(torch.equal, seen, later)):
             text = "outputs of timed calls were not finished when it said that they were"
             return connection.failed(Reason.CLOCK, text)
-        self.outputs = [each.view(row.dtype)[:, : row.elements] for each, (_, row) in zip(whole, pairs, strict=True)]
+        self.outputs = [self._copied(lies, row, whole) for lies, row in pairs]
         claimed = (max(reply.nanoseconds[0], 1) * 1e-9 / count,) * count
         return Turn(claimed, ended - begun, None, 0.0, beside=(revealed - begun) + (ended - answered))
 
@@ -284,7 +302,11 @@ class GpuPerformer:
         assert self._arena is not None, "rehearse comes first"
         self.stage.poison(part)
         for lies, row in zip(self._lies, [] if part == "before" else self.stage.due(part), strict=False):
-            if lies.begins is not None:
+            if row.bytes >= LONG:
+                for begin in lies.known:
+                    if begin >= 0:
+                        self._arena.data[begin : begin + row.bytes].fill_(0xFF)
+            elif lies.begins is not None:
                 inside = lies.begins if lies.everywhere else lies.begins[lies.begins >= 0]
                 places = torch.arange(row.lines, device=inside.device)
                 _lines(self._arena.data).index_fill_(0, _indices(inside, places), -1)
@@ -311,18 +333,34 @@ class GpuPerformer:
             inside = told >= 0
             if bool((inside & ((told % LINE != 0) | (told > stage.room - row.lines * LINE))).any()):
                 return False
-            lies.append(_Lies(told.to(stage.device), bool(inside.all())) if bool(inside.any()) else _Lies())
+            known = tuple(told.tolist())
+            lies.append(_Lies(told.to(stage.device), known, bool(inside.all())) if bool(inside.any()) else _Lies())
         self._lies = lies
         return True
 
-    def _gathered(self, lies: _Lies, row: Row, count: int, places: torch.Tensor | None = None) -> torch.Tensor:
-        """A private copy of one output of so many calls, or of some places of it: words of 8 bytes, one row for each.
+    def _copied(self, lies: _Lies, row: Row, calls: Sequence[int]) -> torch.Tensor:
+        """A private copy of one output of these calls, one flat tensor each."""
+        assert self._arena is not None
+        stage, arena = self.stage.buffer.data, self._arena.data
+        copy = torch.empty((len(calls), row.bytes), dtype=torch.uint8, device=stage.device)
+        targets = list(copy.unbind())
+        known = [lies.known[each] if lies.known else -1 for each in calls]
+        filled = (row.begin + each * row.step for each in calls)
+        sources = [
+            arena[at : at + row.bytes] if at >= 0 else stage[other : other + row.bytes]
+            for at, other in zip(known, filled, strict=True)
+        ]
+        if targets:
+            torch._foreach_copy_(targets, sources)
+        return copy.view(row.dtype)
+
+    def _gathered(self, lies: _Lies, row: Row, count: int, places: torch.Tensor) -> torch.Tensor:
+        """A private copy of some places of one output of so many calls: words of 8 bytes, one row for each.
 
         By the same kernel wherever it lies: what that costs must not depend on who is looked at.
         """
         assert self._arena is not None
         stage, arena = self.stage.buffer.data, self._arena.data
-        places = torch.arange(row.lines, device=stage.device) if places is None else places
         filled = row.begins[:count]
         if lies.begins is None:
             return _taken(stage, filled, places)
@@ -351,12 +389,6 @@ def _places_in(row: Row, chance: random.Random, device: torch.device) -> torch.T
     """Numbers of a few lines of an output, drawn by lot: the last one too, as most kernels go from front to back."""
     drawn = {chance.randrange(row.lines) for _ in range(LOOKS)} | {row.lines - 1}
     return torch.tensor(sorted(drawn)).to(device)
-
-
-def _same_there(places: torch.Tensor, early: torch.Tensor, whole: torch.Tensor) -> bool:
-    """Whether what was seen in a few lines of each call's output is still there."""
-    count = len(whole)
-    return torch.equal(early.view(count, -1, LINE // 8), whole.view(count, -1, LINE // 8)[:, places])
 
 
 def last_of(part: Part) -> Part:

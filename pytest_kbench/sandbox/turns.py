@@ -36,7 +36,7 @@ SHIFTS: Final = 16
 STIRRING: Final = 1e-4  # seconds of processor time that a child may have had since it was stopped
 STOPPING: Final = 5.0  # seconds that a child has to stand still after a signal that it cannot refuse
 
-Part = Literal["forward", "before", "backward"]
+Part = Literal["forward", "before", "backward", "warm"]  # `warm`, on a GPU: one call again and again
 
 
 @dataclass(frozen=True, slots=True)

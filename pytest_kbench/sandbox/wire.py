@@ -228,10 +228,11 @@ class Timed:
 class Staged:
     """Calls on a GPU are ready to be made in turns: whether as a graph, and nanoseconds that issuing one takes.
 
-    Of a graph `places` are per call where in its memory outputs will lie.
+    Of a graph `places` are per call where in its memory outputs will lie; `apart`, that each call waits for the last.
     """
 
     captured: bool
+    apart: bool
     issuing: int
     places: tuple[tuple[int, ...], ...]
 
@@ -409,8 +410,9 @@ def parse_reply(message: Mapping[str, Any], seq: int) -> Reply:
             fields = _Fields(body, ("nanoseconds", "places"))
             return Timed(fields.integers("nanoseconds", MAX_CALLS), fields.rows("places", MAX_CALLS, 1000))
         case "staged":
-            fields = _Fields(body, ("captured", "issuing", "places"))
-            return Staged(fields.flag("captured"), fields.integer("issuing"), fields.rows("places", MAX_CALLS, 1000))
+            fields = _Fields(body, ("captured", "apart", "issuing", "places"))
+            places = fields.rows("places", MAX_CALLS, 1000)
+            return Staged(fields.flag("captured"), fields.flag("apart"), fields.integer("issuing"), places)
         case "built":
             return Built(_Fields(body, ("path",)).text("path", 5000))
         case "failed":

@@ -77,14 +77,7 @@ class Fresh:
         count = max(self._flat[0][position].numel(), 1)
         pair = (chance.randrange(len(self._flat)), chance.randrange(len(self._flat)))
         offsets = (chance.randrange(count), chance.randrange(count))
-        first = chance.uniform(*WEIGHTS)
-        match kind:
-            case "summed":  # of independent values: the spread stays what it is
-                return Values(pair, offsets, (first, math.sqrt(1.0 - first * first)))
-            case "between":  # in a range: each value stays in it
-                return Values(pair, offsets, (first, 1.0 - first))
-            case _:
-                return Values(pair, offsets)
+        return Values(pair, offsets, _weights(kind, chance))
 
     def fill(self, count: int, chance: random.Random, into: Sequence[torch.Tensor]) -> None:
         """Draw the values of so many calls, and put them where they will be found: one flat tensor per call in each.
@@ -102,7 +95,7 @@ class Fresh:
     def _mix(self, position: int, kind: Kind, targets: list[torch.Tensor], chance: random.Random) -> None:
         """Mixtures of two sets: each rolled, and weighted, by numbers of its own."""
         one, other = (self._rolls(position, len(targets), chance) for _ in range(2))
-        weights = [self._mixed(kind, position, chance).weights for _ in targets]
+        weights = [_weights(kind, chance) for _ in targets]
         if weights[0][1] == 0.0:
             torch._foreach_copy_(targets, one)
             return
@@ -132,6 +125,18 @@ class Fresh:
         ):
             if weight != 0.0:
                 _roll(self._flat[index][position], offset, weight, flat, added=added)
+
+
+def _weights(kind: Kind, chance: random.Random) -> tuple[float, float]:
+    """Of both sets in a mixture."""
+    first = chance.uniform(*WEIGHTS)
+    match kind:
+        case "summed":  # of independent values: the spread stays what it is
+            return first, math.sqrt(1.0 - first * first)
+        case "between":  # in a range: each value stays in it
+            return first, 1.0 - first
+        case _:
+            return 1.0, 0.0
 
 
 def _own(values: Values) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Two children that make the same calls in turns, on a GPU: what one block of `paired` is made of. See `arms`.
 
-All outputs of all timed calls are compared with the other arm's, every element: on a GPU that costs less than choosing.
+All outputs of timed calls are compared with the other arm's, every element: on a GPU that costs less than choosing.
+Where they are large, those of some calls of each turn, drawn by lot; of the others what was read while the clock ran.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from .witness import Lot, Wrong, alike, differing, too_many
 TURN = 8e-3  # seconds of calls in a turn: what it takes beside them varies by some 80 us, as measured
 MOST_CALLS = 2000
 SHARE = 0.1  # of a GPU's memory that a stage may take, where two calls do not take more
+WHOLE = 1 << 30  # bytes of calls of a turn that are compared whole
 MOST_OF_ONE = 64 << 20  # bytes of a call, from which on one alone is kept to be graded in full
 COMPARED = 1 << 26  # elements at once
 IDLE = 4.0  # times what is usual: what emptying the caches takes where somebody else uses the GPU
@@ -79,8 +81,11 @@ class GpuArms:
         """What measures, for the record."""
         return "CUDA events around a graph" if self.captured else "CUDA events around queued calls"
 
-    def warm(self) -> None:
-        """Not measured: calls of a turn lie apart, and a cache holds few of them."""
+    def warm(self) -> float | None:
+        """Seconds of one call that the candidate makes again and again, by its own word; of a backward `None`."""
+        if self.part == "backward":
+            return None
+        return min(self._turn("candidate", "warm", self.stage.short).claimed[0] for _ in range(WARM_TURNS))
 
     def rehearse(self, *, capture: bool = True) -> None:
         """Show both children the stage, as graphs if both can be captured and agree. Raises `ArmFailed`."""
@@ -127,17 +132,19 @@ class GpuArms:
                 break
         self._flushes = {"baseline": [], "candidate": []}
 
-    def turn(self, name: Name, count: int) -> Turn:
-        """One turn with the values that are there. Raises `ArmFailed`."""
+    def turn(self, name: Name, count: int, whole: Sequence[int] = ()) -> Turn:
+        """One turn with the values that are there; outputs of these calls are kept. Raises `ArmFailed`."""
+        if self.part == "backward":
+            self._turn(name, "before", count)
+        return self._turn(name, self.part, count, whole)
+
+    def _turn(self, name: Name, part: Part, count: int, whole: Sequence[int] = ()) -> Turn:
         performer = self.performers[name]
-        parts: tuple[Part, ...] = ("before", "backward") if self.part == "backward" else ("forward",)
-        for part in parts:
-            clear = functools.partial(self._clear, name, performer, part)
-            reveal = functools.partial(self._reveal, part)
-            made = performer.turn(part, self.seconds, clear, reveal, count, self._hold)
-            if isinstance(made, Failure):
-                raise ArmFailed(name, made)
-        assert isinstance(made, Turn)
+        clear = functools.partial(self._clear, name, performer, part)
+        reveal = functools.partial(self._reveal, part)
+        made = performer.turn(part, self.seconds, clear, reveal, count, self._hold, whole)
+        if isinstance(made, Failure):
+            raise ArmFailed(name, made)
         return made
 
     @property
@@ -215,19 +222,25 @@ class GpuArms:
     def _pair_of_turns(self, pair: Sequence[Name], length: int, turns: Mapping[Name, list[Turn]]) -> None:
         gave: dict[Name, list[torch.Tensor]] = {}
         made: dict[Name, Turn] = {}
+        calls = self._drawn(length)
         for name in pair:
-            made[name] = self.turn(name, length)
-            if (written := self.stage.written(length)) is not None:
+            made[name] = self.turn(name, length, calls)
+            if (written := self.stage.written(calls)) is not None:
                 raise ArmFailed(name, Failure(Reason.INPUTS_CHANGED, f"{written} was written"))
             gave[name] = self.performers[name].outputs
         least = min(each.beside for each in made.values())  # what the grader's own work takes for either
         for name, turn in made.items():
             turns[name].append(replace(turn, wall=turn.wall - least))
-        self._compare(gave["baseline"], gave["candidate"])
-        self._keep(gave["candidate"], length)
+        self._compare(gave["baseline"], gave["candidate"], calls)
+        self._keep(gave["candidate"], calls)
         self._calls += length
 
-    def _compare(self, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor]) -> None:
+    def _drawn(self, length: int) -> list[int]:
+        """Numbers of calls of a turn that are looked at whole: all, or as many as are not too much."""
+        many = max(1, WHOLE // max(self.stage.bytes, 1))
+        return sorted(self.chance.sample(range(length), min(many, length)))
+
+    def _compare(self, ours: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], calls: Sequence[int]) -> None:
         for output, (baseline, candidate) in enumerate(zip(ours, theirs, strict=True)):
             step = max(1, COMPARED // max(baseline.shape[1], 1))
             for begin in range(0, baseline.shape[0], step):
@@ -236,16 +249,17 @@ class GpuArms:
                     continue
                 counts = differing(baseline[rows], candidate[rows], self.allowed[output])
                 if self.wrong is None and bool(too_many(counts, baseline.shape[1]).any()):
-                    call = int(counts.argmax())
-                    self.wrong = Wrong(self._calls + begin + call, output, int(counts[call]), baseline.shape[1])
+                    row = int(counts.argmax())
+                    call = self._calls + calls[begin + row]
+                    self.wrong = Wrong(call, output, int(counts[row]), baseline.shape[1])
 
-    def _keep(self, outputs: Sequence[torch.Tensor], length: int) -> None:
+    def _keep(self, outputs: Sequence[torch.Tensor], calls: Sequence[int]) -> None:
         """Keep calls of the candidate's last turn that win the lot, to be graded in full."""
         if not self.judged:
             return
         if self._lot is None:
             self._lot = Lot(self.chance) if self.stage.bytes <= MOST_OF_ONE else Lot(self.chance, 1)
-        for call in range(length):
+        for row, call in enumerate(calls):
             place = self._lot.place()
             if place is None:
                 continue
@@ -253,7 +267,7 @@ class GpuArms:
                 hidden[call].clone().view(each.shape)
                 for hidden, each in zip(self.stage.hidden, self.stage.calls.given, strict=True)
             )
-            found = tuple(each[call].clone().view(spec.shape) for each, spec in zip(outputs, self.outputs, strict=True))
+            found = tuple(each[row].clone().view(spec.shape) for each, spec in zip(outputs, self.outputs, strict=True))
             self.kept[place] = Kept(given, found)
 
 

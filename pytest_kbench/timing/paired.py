@@ -21,7 +21,6 @@ ORDERS: Final[tuple[tuple[Name, ...], ...]] = (
     ("baseline", "candidate", "candidate", "baseline"),
     ("candidate", "baseline", "baseline", "candidate"),
 )
-FEWEST: Final = stats.FEWEST
 LEAST: Final = 8  # blocks that give an interval
 LONGEST: Final = 5  # budgets that few blocks may take, of calls that take long
 BUSY: Final = 2  # budgets, where most blocks are disturbed
@@ -116,10 +115,10 @@ def measure(
         block = take(chance.choice(ORDERS))
         (disturbed if block.disturbed else kept).append(block)
         spent = clock() - begun
-        if not block.disturbed and stats.due(len(kept)) and _narrow(kept, error, precision):
+        if not block.disturbed and stats.due(len(kept), precision.fewest) and _narrow(kept, error, precision):
             break
         patience = LONGEST if len(kept) >= len(disturbed) else BUSY
-        if spent > budget and (len(kept) >= FEWEST or spent > patience * budget):
+        if spent > budget and (len(kept) >= precision.fewest or spent > patience * budget):
             break
     used = kept if len(kept) >= LEAST else [*kept, *disturbed]
     seen, spread, uneven = ratios(used, error, precision.dead_band)

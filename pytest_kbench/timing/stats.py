@@ -21,6 +21,7 @@ Speed = Literal["faster", "slower", "same", "ambiguous"]
 
 ERROR: Final = 0.01  # of one interval: it misses the true median in one run of a hundred
 FEWEST: Final = 20  # blocks before anything is said
+FEWEST_ON_GPU: Final = 16  # two of the smallest and largest lie outside of the interval, as of 17
 EVERY: Final = 10  # blocks between two looks
 
 
@@ -47,12 +48,13 @@ class Interval:
 class Precision:
     """What a device's clock can tell: when to stop, and what counts as no difference.
 
-    `half_width` (of a log-ratio) is when to stop. `floor` is what two identical arms differ by here, as measured; a
-    difference within it, or within `least`, is none. `most` is the largest floor by which anything can be told. `slack`
-    are seconds by which a block's turns of two honest children may differ beside their calls: whoever uses more memory
-    finds the rest of its program out of the caches afterwards. With `alone` a call takes nothing beside what is claimed
-    of it: what could be hidden needs no comparison with the baseline. `offset` is a log-ratio by which two processes
-    may differ for all of their lives: more blocks do not show it, so intervals are wider by it.
+    `half_width` (of a log-ratio) is when to stop, after `fewest` blocks at least. `floor` is what two identical arms
+    differ by here, as measured; a difference within it, or within `least`, is none. `most` is the largest floor by
+    which anything can be told. `slack` are seconds by which a block's turns of two honest children may differ beside
+    their calls: whoever uses more memory finds the rest of its program out of the caches afterwards. With `alone` a
+    call takes nothing beside what is claimed of it: what could be hidden needs no comparison with the baseline.
+    `offset` is a log-ratio by which two processes may differ for all of their lives: more blocks do not show it, so
+    intervals are wider by it.
     """
 
     half_width: float
@@ -62,6 +64,7 @@ class Precision:
     floor: float = 0.0
     alone: bool = False
     offset: float = 0.0
+    fewest: int = FEWEST
 
     @property
     def dead_band(self) -> float:
@@ -70,7 +73,9 @@ class Precision:
 
 
 CPU: Final = Precision(half_width=0.01, least=0.01, most=MOST_ON_CPU, slack=1e-3)
-CUDA: Final = Precision(half_width=0.004, least=0.004, most=MOST_ON_GPU, slack=3e-4, alone=True, offset=1e-3)
+CUDA: Final = Precision(
+    half_width=0.004, least=0.004, most=MOST_ON_GPU, slack=3e-4, alone=True, offset=1e-3, fewest=FEWEST_ON_GPU
+)
 
 
 def block(baseline: Sequence[float], candidate: Sequence[float]) -> float:
@@ -107,9 +112,9 @@ def widened(found: Interval, offset: float) -> Interval:
     return Interval(found.low - offset, found.median, found.high + offset)
 
 
-def due(count: int) -> bool:
+def due(count: int, fewest: int = FEWEST) -> bool:
     """Whether to look after so many blocks. Looks are few, as each is one more chance to stop by accident."""
-    return count >= FEWEST and not (count - FEWEST) % EVERY
+    return count >= fewest and not (count - fewest) % EVERY
 
 
 def enough(found: Interval | None, precision: Precision) -> bool:

@@ -48,6 +48,21 @@ class Arena:
         self.closed = True
 
 
+class Calls:
+    """Stands in for what is noted of a capture."""
+
+    apart_ = True
+
+    def __init__(self, stream: object) -> None:
+        self.ended = 0
+
+    def end(self) -> None:
+        self.ended += 1
+
+    def apart(self) -> bool:
+        return Calls.apart_
+
+
 @pytest.fixture(autouse=True)
 def slept(monkeypatch):
     event = types.SimpleNamespace(record=lambda: None, synchronize=lambda: None, elapsed_time=lambda end: 3.0)
@@ -63,6 +78,8 @@ def slept(monkeypatch):
         "use_mem_pool": contextlib.nullcontext,
     }.items():
         monkeypatch.setattr(torch.cuda, name, stand_in)
+    monkeypatch.setattr(gpu_timed, "Calls", Calls)
+    monkeypatch.setattr(Calls, "apart_", True)
     monkeypatch.setattr(Graph, "captures", True)
     gpu_timed._side.cache_clear()
     yield spun
@@ -84,6 +101,34 @@ def test_calls_are_captured_in_two_parts_and_replayed_as_many_as_are_asked_for()
     assert made.turn("forward", 4, 0.0) == ([3_000_000], [])
     assert made.turn("forward", 1, 0.0) == ([3_000_000], [])
     assert (first.replays, second.replays) == (2, 1)
+
+
+def test_one_call_is_made_again_and_again_to_see_what_caches_give():
+    rehearsed = calls()
+    made = stage(rehearsed, torch.exp)
+    made.rehearse(capture=True)
+    places = [each.kept for each in rehearsed]
+    assert made.turn("warm", 1, 0.0) == ([3_000_000], [])
+    assert [each.replays for each in made._graphs["warm"]] == [2]
+    assert [each.kept for each in rehearsed] == places
+
+
+def test_calls_that_are_issued_are_made_again_and_again_too(slept, monkeypatch):
+    monkeypatch.setattr(Graph, "captures", False)
+    asked: list[float] = []
+    made = stage(calls(), lambda x: (asked.append(x[0].item()), x.exp())[1])
+    made.rehearse(capture=False)
+    asked.clear()
+    assert made.turn("warm", 1, 0.0) == ([3_000_000], [])
+    assert asked == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_it_is_told_whether_calls_wait_for_each_other(monkeypatch, apart):
+    monkeypatch.setattr(Calls, "apart_", apart)
+    made = stage(calls(), torch.exp)
+    made.rehearse(capture=True)
+    assert made.apart is apart
 
 
 def test_what_cannot_be_captured_is_issued_behind_a_kernel_that_holds_it(slept, monkeypatch):

@@ -7,6 +7,7 @@ import types
 import pytest
 import torch
 
+from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import gpu_turns, wire
 from pytest_kbench.sandbox.gpu_turns import GpuPerformer, GpuStage
 from pytest_kbench.sandbox.outcome import Failure, OutputSpec, ValueArgument
@@ -75,21 +76,21 @@ def staged(count: int = 4) -> GpuStage:
 
 
 def turn(one: GpuPerformer, count: int) -> object:
-    return one.turn("forward", 1.0, lambda: None, one.stage.reveal, count)
+    return one.turn("forward", 1.0, lambda: None, one.stage.reveal, count, 0.0, range(count))
 
 
 def test_values_are_revealed_as_they_were_written_and_a_change_is_seen():
     stage = staged()
-    assert stage.written(4) == "x"
+    assert stage.written(range(4)) == "x"
     stage.reveal()
-    assert stage.written(4) is None
+    assert stage.written(range(4)) is None
     described = stage.described("forward")
     begin, step = described["arguments"][0]["begin"], described["arguments"][0]["step"]
     third = stage.buffer.data[begin + 2 * step : begin + 2 * step + 60].view(torch.float32)
     assert third.tolist() == stage.hidden[0][2].tolist()
     third[4] = -1.0
-    assert stage.written(3) == "x"
-    assert stage.written(2) is None  # two calls are looked at
+    assert stage.written([0, 1, 2]) == "x"
+    assert stage.written([0, 1]) is None  # two calls are looked at
 
 
 def test_what_may_be_written_is_not_compared():
@@ -97,12 +98,12 @@ def test_what_may_be_written_is_not_compared():
     stage.reveal()
     begin = stage.described("forward")["arguments"][2]["begin"]
     stage.buffer.data[begin] ^= 1
-    assert stage.written(4) is None
+    assert stage.written(range(4)) is None
 
 
 def test_outputs_and_what_is_written_in_place_are_read_where_they_are_filled():
     stage = staged()
-    one = performer(Connection(wire.Staged(True, 1000, ()), wire.Timed((4000,), ())), "tvm-ffi")
+    one = performer(Connection(wire.Staged(True, True, 1000, ()), wire.Timed((4000,), ())), "tvm-ffi")
     one.rehearse(stage, "forward", 1.0, 0.0, capture=True)
     outputs = stage.described("forward")["outputs"]
 
@@ -122,6 +123,14 @@ def test_outputs_and_what_is_written_in_place_are_read_where_they_are_filled():
     assert third.tolist() == stage.hidden[1].tolist()
 
 
+def test_calls_that_overlap_fail_whatever_they_claim():
+    one = performer(Connection(wire.Staged(True, False, 1000, ())), "tvm-ffi")
+    found = one.rehearse(staged(), "forward", 1.0, 0.0, capture=True)
+    assert isinstance(found, Failure)
+    assert found.reason is Reason.CLOCK
+    assert "its calls overlap" in found.message
+
+
 def places(*rows: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return tuple((each[0] + 1, each[1] + 1) for each in rows)
 
@@ -129,7 +138,7 @@ def places(*rows: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 def test_returned_outputs_are_read_in_the_arena_or_where_they_were_copied_to():
     stage = staged(2)
     told = places((0, 512), (256, -1))
-    one = performer(Connection(wire.Staged(True, 0, told), wire.Timed((1,), ())))
+    one = performer(Connection(wire.Staged(True, True, 0, told), wire.Timed((1,), ())))
     one.rehearse(stage, "forward", 1.0, 0.0, capture=True)
     one._arena.data[:60].view(torch.float32).fill_(1.0)
     one._arena.data[256:316].view(torch.float32).fill_(2.0)
@@ -153,7 +162,7 @@ def test_returned_outputs_are_read_in_the_arena_or_where_they_were_copied_to():
     ],
 )
 def test_outputs_that_lie_nowhere_break_the_protocol(told):
-    one = performer(Connection(wire.Staged(True, 0, told)))
+    one = performer(Connection(wire.Staged(True, True, 0, told)))
     found = one.rehearse(staged(2), "forward", 1.0, 0.0, capture=True)
     assert isinstance(found, Failure)
     assert found.message == gpu_turns.IMPOSSIBLE_PLACE
@@ -161,7 +170,7 @@ def test_outputs_that_lie_nowhere_break_the_protocol(told):
 
 def test_an_output_that_changes_after_the_answer_was_not_finished(monkeypatch):
     stage = staged(2)
-    one = performer(Connection(wire.Staged(True, 0, ()), wire.Timed((1,), ())), "tvm-ffi")
+    one = performer(Connection(wire.Staged(True, True, 0, ()), wire.Timed((1,), ())), "tvm-ffi")
     one.rehearse(stage, "forward", 1.0, 0.0, capture=True)
     looks = []
 
@@ -181,7 +190,7 @@ def test_outputs_are_poisoned_before_the_next_turn_and_forward_outputs_stay_for_
     spec = OutputSpec(torch.float32, (4,))
     calls = Calls((Spec("x", torch.float32, (4,)),), (spec,), ((0, Spec("cotangent 0", torch.float32, (4,))),), (spec,))
     stage = GpuStage(calls, 2, CPU)
-    one = performer(Connection(wire.Staged(True, 0, ())), "tvm-ffi")
+    one = performer(Connection(wire.Staged(True, True, 0, ())), "tvm-ffi")
     one.rehearse(stage, "backward", 1.0, 0.0, capture=True)
     described = stage.described("backward")
     output, gradient = described["outputs"][0]["begin"], described["gradients"][0]["begin"]

@@ -60,7 +60,7 @@ class Child:
     def poison(self, part: str) -> None:
         self.stage.poison(part)
 
-    def turn(self, part, seconds, before, reveal, count, hold=0.0) -> Turn | Failure:
+    def turn(self, part, seconds, before, reveal, count, hold=0.0, whole=()) -> Turn | Failure:
         before()
         reveal()
         if self.failure is not None:
@@ -68,7 +68,7 @@ class Child:
         self.held.append(hold)
         self.counts.append(count)
         x = self.stage.buffer.data[: self.stage.count * 512].view(torch.float32).view(self.stage.count, 128)
-        self.outputs = [x[:count, :64] * self.factor]
+        self.outputs = [x[list(whole), :64] * self.factor]
         took = self.seconds * count
         wall = took + 7e-4 + abs(self.chance.gauss(0.0, 1e-5))
         return Turn((self.seconds * self.claims,) * count, wall, None, 0.0, beside=1e-4)
@@ -177,8 +177,8 @@ def test_where_nothing_can_be_judged_in_full_nothing_is_kept():
 
 def test_time_that_is_wasted_in_short_turns_pays_for_no_claim():
     class Padded(Child):
-        def turn(self, part, seconds, before, reveal, count, hold=0.0) -> Turn | Failure:
-            made = super().turn(part, seconds, before, reveal, count, hold)
+        def turn(self, part, seconds, before, reveal, count, *rest) -> Turn | Failure:
+            made = super().turn(part, seconds, before, reveal, count, *rest)
             assert isinstance(made, Turn)
             lied = self.seconds * (1.0 - self.claims) * (self.stage.count - self.stage.short)
             return replace(made, wall=made.wall + (lied if count == self.stage.short else 0.0))

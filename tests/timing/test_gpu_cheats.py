@@ -154,3 +154,45 @@ def test_a_kernel_that_reads_beyond_its_tensor_costs_one_verdict(grader, tmp_pat
     record = timed(grader, path)
     assert (record.status, str(record.reason)) == ("failed", "crashed"), record.message
     assert timed(grader, ROOT / "candidates" / "softmax" / "eager.py").status == "passed"
+
+
+TWO_STREAMS = """
+import torch
+
+side = []
+
+
+def softmax(x):
+    main = torch.cuda.current_stream()
+    if not side:
+        side.append(torch.cuda.Stream())
+    half = x.shape[0] // 2
+    y = torch.empty_like(x)
+    side[0].wait_stream(main)
+    with torch.cuda.stream(side[0]):
+        torch.softmax(x[:half], -1, out=y[:half])
+    torch.softmax(x[half:], -1, out=y[half:])
+    main.wait_stream(side[0])
+    return y
+"""
+
+
+def test_who_joins_the_streams_that_it_uses_may_use_them(grader, tmp_path):
+    path = tmp_path / "two_streams.py"
+    path.write_text(TWO_STREAMS)
+    record = timed(grader, path)
+    assert record.status == "passed", record.message
+    assert record.timings[0].clock == "CUDA events around a graph"
+
+
+def test_one_call_is_no_slower_where_nothing_empties_the_caches(grader):
+    (timing,) = timed(grader, ROOT / "candidates" / "softmax" / "rows.cu").timings
+    assert 0 < timing.warm < 1.02 * timing.seconds["candidate"]
+
+
+def test_compiled_baselines_are_made_on_a_gpu(tmp_path):
+    settings = Settings(seed=0, baselines=("eager", "compile", "max-autotune"), budget=0.5, device="cuda")
+    with Grader(settings) as grader:
+        record = timed(grader, ROOT / "candidates" / "softmax" / "rows.cu")
+    assert record.status == "passed", record.message
+    assert [each.baseline for each in record.timings] == ["eager", "compile", "max-autotune"], record.message

@@ -1,4 +1,4 @@
-# verdict: clock
+# verdict: clock|impossible
 # T5: works on a stream that nobody times, and never joins it.
 import torch
 
