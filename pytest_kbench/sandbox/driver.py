@@ -148,14 +148,16 @@ def nodes_in(graph: int) -> int:
 
 def parts_of(graph: int) -> tuple[list[int], list[tuple[int, int]]]:
     """The nodes of a graph in the order in which they were made, and its edges: from which node to which."""
-    library, count = _library(), ctypes.c_size_t(nodes_in(graph))
-    nodes = (ctypes.c_void_p * count.value)()
-    _check(library.cuGraphGetNodes(ctypes.c_void_p(graph), nodes, ctypes.byref(count)), "cuGraphGetNodes")
-    get, edges = library.cuGraphGetEdges_v2, ctypes.c_size_t()
+    library, count, edges = _library(), ctypes.c_size_t(nodes_in(graph)), ctypes.c_size_t()
+    get = library.cuGraphGetEdges_v2
     _check(get(ctypes.c_void_p(graph), None, None, None, ctypes.byref(edges)), "cuGraphGetEdges")
+    nodes = (ctypes.c_void_p * count.value)()
     begins, ends = ((ctypes.c_void_p * edges.value)() for _ in range(2))
     kinds = (ctypes.c_uint64 * edges.value)()
-    _check(get(ctypes.c_void_p(graph), begins, ends, kinds, ctypes.byref(edges)), "cuGraphGetEdges")
+    if count.value:  # it refuses to list none
+        _check(library.cuGraphGetNodes(ctypes.c_void_p(graph), nodes, ctypes.byref(count)), "cuGraphGetNodes")
+    if edges.value:
+        _check(get(ctypes.c_void_p(graph), begins, ends, kinds, ctypes.byref(edges)), "cuGraphGetEdges")
     return [each or 0 for each in nodes], [(a or 0, b or 0) for a, b in zip(begins, ends, strict=True)]
 
 

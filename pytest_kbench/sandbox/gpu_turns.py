@@ -303,9 +303,10 @@ class GpuPerformer:
         self.stage.poison(part)
         for lies, row in zip(self._lies, [] if part == "before" else self.stage.due(part), strict=False):
             if row.bytes >= LONG:
-                for begin in lies.known:
-                    if begin >= 0:
-                        self._arena.data[begin : begin + row.bytes].fill_(0xFF)
+                own = [self._arena.data[at : at + row.bytes] for at in lies.known if at >= 0]
+                if own:
+                    own[0].fill_(0xFF)
+                    torch._foreach_copy_(own, own[:1] * len(own))
             elif lies.begins is not None:
                 inside = lies.begins if lies.everywhere else lies.begins[lies.begins >= 0]
                 places = torch.arange(row.lines, device=inside.device)

@@ -69,6 +69,9 @@ _ENVIRONMENT: Final = (
     "CC", "CXX", "MAX_JOBS", "TVM_FFI_GPU_BACKEND", "TVM_FFI_CUDA_ARCH_LIST", "TORCH_CUDA_ARCH_LIST",
 )  # fmt: skip
 
+# torch's compiler looks for a GPU when it is loaded, which starts CUDA and threads of its own: no fork can use it then.
+_NO_GPU: Final = {"CUDA_VISIBLE_DEVICES": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+
 _PRELOADED: Final = ("numpy", "torch", "tvm_ffi")
 
 # The zygote's program comes through its standard input, so that its arguments say nothing to a child. The package is
@@ -80,16 +83,20 @@ package.__path__ = [{place!r}]
 sys.modules["pytest_kbench"] = package
 sys.path += [each for each in {paths!r} if each not in sys.path]
 from pytest_kbench.sandbox.zygote import main
-main({control}, {grader}, {scratch!r}, {compiler!r})
+main({control}, {grader}, {scratch!r}, {compiler!r}, {gpu})
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a zygote has beside torch: a sanitizer's runtime, or torch's compiler and the folder it keeps things in."""
+    """What a zygote has beside torch: a sanitizer's runtime, or torch's compiler and the folder it keeps things in.
+
+    `gpu`: the latter is for a GPU.
+    """
 
     runtime: Runtime | None = None
     compiler: str | None = None
+    gpu: bool = False
 
 
 _PLAIN: Final = _Kind()
@@ -119,6 +126,8 @@ class _Zygote:
         if kind.runtime is not None:
             command = sanitizer.command(kind.runtime, command)
             environment |= sanitizer.environment(kind.runtime)
+        if kind.compiler is not None and not kind.gpu:
+            environment |= _NO_GPU
         program = _BOOTSTRAP.format(
             place=str(Path(__file__).resolve().parents[1]),
             control=theirs.fileno(),
@@ -126,6 +135,7 @@ class _Zygote:
             scratch=str(self.scratch),
             paths=_package_paths(),
             compiler=kind.compiler,
+            gpu=kind.gpu,
         )
         process = subprocess.Popen(
             command,
@@ -307,7 +317,9 @@ class Sandbox:
             gpu = program.device != "cpu"
             limits = replace(limits, address_bytes=None) if gpu else limits
             readable = (path, *program.readable)
-            kind = _Kind(program.runtime, None if program.mode is None else str(place or ""))
+            kind = _Kind(program.runtime)
+            if program.mode is not None:
+                kind = replace(kind, compiler=str(place or ""), gpu=gpu)
             connection = self._connect(limits, readable, writable, kind, locked=not trusted, gpu=gpu)
             if kept is not None:
                 undo.callback(give_back, kept, connection, sound=False)

@@ -266,8 +266,11 @@ def _reap_orphans() -> None:
         return
 
 
-def main(control: int, grader: int, scratch: str, compiler: str | None) -> None:
-    """Preload, say that all is ready, serve. `control` is a descriptor, `grader` the process that started this one."""
+def main(control: int, grader: int, scratch: str, compiler: str | None, gpu: bool) -> None:
+    """Preload, say that all is ready, serve. `control` is a descriptor, `grader` the process that started this one.
+
+    `compiler` is where torch's is to keep things, if it is needed, and `gpu` whether for a GPU.
+    """
     channel = socket.socket(fileno=control)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -281,7 +284,7 @@ def main(control: int, grader: int, scratch: str, compiler: str | None) -> None:
     if compiler is not None:
         from .compiled import preload
 
-        preload(compiler or f"{scratch}/compiled")
+        preload(compiler or f"{scratch}/compiled", gpu=gpu)
     threads = len(os.listdir("/proc/self/task"))
     zygote = Zygote(channel, watch, scratch)
     gc.collect()

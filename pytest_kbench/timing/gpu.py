@@ -153,11 +153,11 @@ class GpuArms:
         return 0.0 if self.captured else HELD * max(self.issuing.values(), default=0.0) * self.stage.count + SPARE
 
     def _clear(self, name: Name, performer: GpuPerformer, part: Part) -> None:
-        """Poison and empty caches; how long that takes tells whether somebody else uses the GPU."""
-        torch.cuda.synchronize(self.stage.device)
-        begun = time.perf_counter()
+        """Poison and empty caches; how long the latter takes tells whether somebody else uses the GPU."""
         performer.poison(part)
         self.stage.settle_cache()
+        torch.cuda.synchronize(self.stage.device)
+        begun = time.perf_counter()
         self.flush()
         torch.cuda.synchronize(self.stage.device)
         if part != "before":

@@ -1,7 +1,8 @@
 """What a device can do at most: bytes and operations in a second, measured once and remembered, beside its datasheet.
 
-Bandwidth is that of a copy or of a sum, whichever moves more, of tensors four times as large as the last cache;
-operations are those of a large product in the dtype asked for. The best of many tries counts: others only slow it.
+Bandwidth is that of a copy or of a sum, whichever moves more, of tensors many times as large as the last cache;
+operations are those of a large product in the dtype asked for, of normal values: a chip that multiplies ones takes less
+power and runs faster. The best of many tries counts: others only slow it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ Roof = Literal["memory", "compute"]
 MOST: Final = 1e30  # bytes or operations a second that make sense
 SECONDS: Final = 0.3  # that a measurement takes
 LEAST_TRIES: Final = 3
-MOST_BYTES: Final = 512 << 20  # of a tensor that is copied, on a CPU
+TIMES: Final = {"cpu": 4, "cuda": 16}  # the last cache, of what is copied
+MOST_BYTES: Final = 512 << 20  # of it, on a CPU
+IN_A_ROW: Final = 4  # calls between two events of a GPU, or what it takes to launch one would count
+HOLD: Final = 400_000  # cycles that a GPU waits, until all of them are launched
 CPU_SIDE, CUDA_SIDE = 1024, 8192  # of the matrices
 
 # Dense peaks from datasheets, by part of the device's name: bytes a second, operations a second by dtype. No TF32 in
@@ -76,7 +80,8 @@ def measured(device: torch.device, dtype: str, cache: int) -> Peaks:
 
 
 def _bandwidth(device: torch.device, cache: int) -> float:
-    size = 4 * cache if device.type == "cuda" else min(4 * cache, MOST_BYTES)
+    size = TIMES[device.type] * cache
+    size = size if device.type == "cuda" else min(size, MOST_BYTES)
     source = torch.ones(size // 4, dtype=torch.float32, device=device)
     target = torch.empty_like(source)
     copy = 2 * size / _least(lambda: target.copy_(source), device)
@@ -86,7 +91,7 @@ def _bandwidth(device: torch.device, cache: int) -> float:
 def _flops(device: torch.device, dtype: str) -> float | None:
     side = CUDA_SIDE if device.type == "cuda" else CPU_SIDE
     try:
-        a, b = (torch.ones((side, side), dtype=getattr(torch, dtype), device=device) for _ in range(2))
+        a, b = (torch.randn((side, side), device=device).to(getattr(torch, dtype)) for _ in range(2))
         return 2.0 * side**3 / _least(lambda: torch.mm(a, b), device)
     except torch.OutOfMemoryError:
         raise
@@ -110,11 +115,13 @@ def _took(work: Callable[[], object], device: torch.device) -> float:
         work()
         return time.perf_counter() - start
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(HOLD)
     first.record()
-    work()
+    for _ in range(IN_A_ROW):
+        work()
     last.record()
     last.synchronize()
-    return float(first.elapsed_time(last)) * 1e-3
+    return float(first.elapsed_time(last)) * 1e-3 / IN_A_ROW
 
 
 def remembered(file: Path, device: str, dtype: str, measure: Callable[[], Peaks]) -> Peaks:
