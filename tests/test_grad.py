@@ -359,6 +359,24 @@ def test_what_a_relu_gets_may_be_off_by_rounding_where_it_was_computed():
     assert moved.tolist() == [True, False, False]
 
 
+@pytest.mark.parametrize(
+    "product",
+    [
+        lambda x, w: x @ w,
+        lambda x, w: torch.addmm(torch.zeros(1, dtype=torch.float64), x, w),
+        lambda x, w: F.linear(x, w.T) + 0.0,
+        lambda x, w: F.conv1d(x[..., None], w.T[..., None]),
+        lambda x, w: F.conv_transpose1d(x[..., None], w[..., None]),
+    ],
+)
+def test_terms_that_cancel_leave_the_roundings_of_what_they_were(product):
+    weight = torch.tensor([[1.0], [-1.0]], dtype=torch.float64)
+    x = torch.tensor([[10_000.0, 9_999.999], [1.0, 0.999]], dtype=torch.float64)
+    moved = contested(lambda each: torch.relu(product(each, weight)), x[:1])
+    assert moved.tolist() == [[True, True]]
+    assert not contested(lambda each: torch.relu(product(each, weight)), x[1:]).any()
+
+
 def test_without_maxima_a_tie_is_decided_as_the_reference_decides_it():
     x = torch.ones(1, 1, 2, 2, dtype=torch.float64, requires_grad=True)
     with Contested(torch.float32, random.Random(0), maxima=False):

@@ -9,6 +9,7 @@ before, a convolution say, these moves travel as they would in an honest kernel.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,7 +22,8 @@ from .chance import Chance
 from .modes import Double, accumulator, name_of
 
 _REDUCED: Final = ("AmaxBackward0", "AminBackward0")  # whose comparison with the extreme is no mask of the reference's
-_NOISE: Final = 8.0  # units of the accumulator, of the largest value, that a sum may be off by
+_NOISE: Final = 8.0  # units of the accumulator, of the largest value or of all terms of a sum, that it may be off by
+_CARRIED: Final = ("relu", "add")  # what takes over how large the terms of its argument were
 
 
 class Contested(Double):
@@ -43,6 +45,7 @@ class Contested(Double):
         self._chance, self._signs, self._sign = Chance(chance.getrandbits(63)), Chance(signs), sign
         self._reduced: dict[int, tuple[Tensor, tuple[int, ...]]] = {}  # by its memory: what amax got, and the axes
         self._closed: dict[int, tuple[Tensor, Tensor]] = {}  # by the memory of a ReLU's result: it, and what it got
+        self._summed: dict[int, tuple[Tensor, float]] = {}  # by the memory of a sum: it, and how large its terms are
 
     def run(self, func: Any, *args: Any, **kwargs: Any) -> Any:
         """One operator; the gradient of a choice gets random weights where that is contested."""
@@ -58,9 +61,13 @@ class Contested(Double):
         if reduced is not None:
             return self._chosen(args[0], args[1], reduced[1])
         before = args[0].clone() if name == "relu" else None
+        terms = self._terms(name, args)
         result = func(*args, **kwargs)
+        if terms:
+            self._summed[result.data_ptr()] = result, terms
         if before is not None:
             self._closed[result.data_ptr()] = result, before
+            self._summed[before.data_ptr()] = before, terms
         if name in ("amax", "amin"):
             self._reduced[args[0].data_ptr()] = args[0], tuple(args[1]) if len(args) > 1 else ()
         return result
@@ -73,12 +80,26 @@ class Contested(Double):
         drawn.masked_fill_(last, 0.0)
         return torch.where(last, 1.0 - drawn.sum(axes, keepdim=True), drawn)
 
+    def _terms(self, name: str, args: Sequence[Any]) -> float:
+        """How large the terms of a sum may be all together, whatever their signs; 0 for what is none."""
+        if name in _CARRIED:
+            return max(self._known(each) for each in args[:2] if isinstance(each, Tensor))
+        found = _largest_sum(name, args)
+        return found if math.isfinite(found) else 0.0
+
+    def _known(self, values: Tensor) -> float:
+        return self._summed.get(values.data_ptr(), (values, 0.0))[1]
+
     def _noise(self, values: Tensor) -> float:
-        """How far rounding may have moved such values; 0 where they are exact."""
+        """How far rounding may have moved such values; 0 where they are exact.
+
+        Terms that cancel leave the roundings of what they were: who adds them up one by one rounds each time.
+        """
         if not values.numel() or bool((values == values.to(self._dtype).double()).all()):
             return 0.0
         unit, inner = torch.finfo(self._dtype).eps, torch.finfo(accumulator(self._dtype)).eps
-        return (_NOISE * inner + unit / 2) * float(values.abs().amax())
+        largest = float(values.abs().amax())
+        return _NOISE * inner * max(largest, self._known(values)) + unit / 2 * largest
 
     def _weights(self, like: Tensor) -> Tensor:
         """Random ones from -2 to -1 and from 1 to 2."""
@@ -128,6 +149,24 @@ class Contested(Double):
         back = _gathered(spread, (tall, broad), window, step, apart).reshape(batch, channels, tall, broad)
         kept = back[..., around[0] : around[0] + height, around[1] : around[1] + width]
         return kept.reshape(values.shape)
+
+
+def _largest_sum(name: str, args: Sequence[Any]) -> float:
+    """What no sum of a product or convolution exceeds if all terms have one sign; 0.0 for other operators."""
+    match name:
+        case "convolution":
+            given, weight, bias = args[0], args[1].transpose(0, 1) if args[6] else args[1], args[2]
+            factors = weight.abs().flatten(1).sum(1)
+        case "mm" | "bmm":
+            given, factors, bias = args[0], args[1].abs().sum(-2), None
+        case "addmm" | "baddbmm":
+            bias, given, factors = args[0], args[1], args[2].abs().sum(-2)
+        case _:
+            return 0.0
+    if not given.numel() or not factors.numel():
+        return 0.0
+    added = float(bias.abs().amax()) if isinstance(bias, Tensor) and bias.numel() else 0.0
+    return float(given.abs().amax()) * float(factors.amax()) + added
 
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:
