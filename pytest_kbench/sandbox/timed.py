@@ -17,7 +17,8 @@ import torch
 
 from .gradients import Forward, product, started, with_leaves
 
-_M_PERTURB = -6
+_M_PERTURB, _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -6, -1, -2, -3  # malloc.h
+_ALWAYS, _PAD, _MOST_KEPT = (1 << 31) - 1, 64 << 20, 32 << 20  # bytes; malloc takes no larger threshold than the last
 
 Function = Callable[..., object]
 
@@ -40,8 +41,17 @@ class Rehearsed:
 
 
 def quiet_allocator() -> None:
-    """Let malloc hand out memory as it is: filling it, which finds unwritten outputs, would be timed too."""
-    ctypes.CDLL(None).mallopt(_M_PERTURB, 0)
+    """Let malloc hand out memory as it is: filling it, which finds unwritten outputs, would be timed too.
+
+    And let it keep what it got. Left alone, it decides by what was freed before whether a block of 100 KiB or more is
+    given back to the system, and fetched again in the next call: of two processes with the same program one did, and
+    was up to a fifth slower for all of its life.
+    """
+    libc = ctypes.CDLL(None)
+    for option, value in (
+        (_M_PERTURB, 0), (_M_TRIM_THRESHOLD, _ALWAYS), (_M_TOP_PAD, _PAD), (_M_MMAP_THRESHOLD, _MOST_KEPT)
+    ):  # fmt: skip
+        libc.mallopt(option, value)
 
 
 Timed = tuple[list[int], list[list[int]]]  # nanoseconds of each call, and the addresses of what it gave
