@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ class GpuTimekeeper(Timekeeper):
     def compared(self, arms: AnyArms, budget: float, number: int = 1) -> Paired:
         """Warm up, and measure for about `budget` seconds; one of `number` comparisons. Raises `ArmFailed`."""
         assert isinstance(arms, GpuArms)
-        precision = replace(stats.CUDA, floor=self._floor or 0.0, alone=arms.captured)
+        precision = replace(stats.CUDA, floor=self._floor or 0.0)
         if not arms.captured:
             precision = replace(precision, least=max(precision.least, LAUNCH / arms.pace()))
         arms.warm_up()
@@ -130,7 +131,7 @@ class GpuTimekeeper(Timekeeper):
         count = min(FIRST_CALLS, most)
 
         def arms_of(count: int, *, capture: bool) -> GpuArms:
-            chance = random.Random(derive(call.seed, "turns"))
+            chance = random.Random(secrets.randbits(64))  # a run's seed may be known, and with it the lot
             arms = GpuArms(
                 performers, GpuStage(calls, count, device), fresh, flush, chance, outputs, allowed, judged,
                 "backward" if call.grad else "forward", settings.timeout, settings.build_timeout,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -231,7 +232,7 @@ class Timekeeper:
             stage = Stage(calls, count)
             try:
                 arms = Arms(
-                    performers, stage, fresh, self.flush, random.Random(derive(call.seed, "turns")), outputs,
+                    performers, stage, fresh, self.flush, random.Random(secrets.randbits(64)), outputs,
                     "backward" if call.grad else "forward", settings.timeout, settings.build_timeout, apart,
                 )  # fmt: skip
                 arms.rehearse()

@@ -49,15 +49,15 @@ class Calls:
 def apart(nodes: Sequence[int], before: Mapping[int, Sequence[int]], ends: Sequence[Ends]) -> bool:
     """The same of any graph: its nodes in the order in which they were made, and for each those it waits for itself.
 
-    All that a call makes must lead to what it ends with, and may wait for all that the last one ended with, or for
-    nodes of its own.
+    All that a call makes must lead to what it ends with, and wait for nodes of its own, or for all that the last one
+    ended with. What else it waits for is done by then.
     """
     numbers = {node: number for number, node in enumerate(nodes)}
     for last, this in itertools.pairwise(ends):
         led: set[int] = set()
         for node in nodes[last.count : this.count]:
             own = [each for each in before[node] if numbers[each] >= last.count]
-            if (not own or len(own) < len(before[node])) and not last.last <= set(before[node]):
+            if not own and not last.last <= set(before[node]):
                 return False
             led.update(own)
         if not set(nodes[last.count : this.count]) - led <= this.last:

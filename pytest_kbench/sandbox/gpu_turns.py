@@ -34,6 +34,7 @@ IMPOSSIBLE_PLACE: Final = "it told of outputs where none can be"
 ALIGNED: Final = 512  # bytes, as torch's allocator has it
 LOOKS: Final = 8  # lines of each output that are looked at while the clock runs
 LARGE: Final = 1 << 30  # bytes that an arena has at most beyond what outputs need
+HIDDEN: Final = 0x55  # of all bytes of inputs that nobody may see yet
 LONG: Final = 1 << 20  # bytes of a tensor, from which on it is copied by itself: not as lines of many
 SPARE_ARENA: Final = 64 << 20  # bytes for what calls need beside their outputs, at least
 
@@ -119,6 +120,10 @@ class GpuStage:
         if part == "before":
             mislead(self.buffer.data[start : self._inputs], torch.float32)
 
+    def hide(self) -> None:
+        """Let nobody find the values of the turn before: the other arm is to get the same."""
+        self.buffer.data[: self._inputs].fill_(HIDDEN)
+
     def poison(self, part: Part) -> None:
         """Fill what a part of the calls fills with what nobody computes; a backward may need the outputs."""
         count = len(self.calls.outputs)
@@ -195,6 +200,20 @@ class _Lies:
     everywhere: bool = False  # in the arena
 
 
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is looked at in a turn, the same for both arms: some lines of each output, and all of these calls."""
+
+    lines: tuple[torch.Tensor, ...]
+    whole: tuple[int, ...] = ()
+
+    @classmethod
+    def drawn(cls, rows: Sequence[Row], chance: random.Random, device: torch.device, whole: Sequence[int]) -> Watch:
+        """A few lines of each row by lot, the last one too: most kernels go from front to back."""
+        lots = ({chance.randrange(row.lines) for _ in range(LOOKS)} | {row.lines - 1} for row in rows)
+        return cls(tuple(torch.tensor(sorted(each)).to(device) for each in lots), tuple(whole))
+
+
 class GpuPerformer:
     """A child that makes the calls of a stage in turns. Between turns nothing of it runs on a CPU."""
 
@@ -203,8 +222,8 @@ class GpuPerformer:
         self._stage: GpuStage | None = None
         self._arena: DeviceBuffer | None = None
         self._lies: list[_Lies] = []  # per output
-        self.chance = random.SystemRandom()
         self.outputs: list[torch.Tensor] = []  # of calls of the last turn, one flat tensor each
+        self.seen: list[torch.Tensor] = []  # lines of each output of all of its calls, while the clock ran
 
     @property
     def fills(self) -> bool:
@@ -255,12 +274,12 @@ class GpuPerformer:
         reveal: Callable[[], None],
         count: int,
         hold: float = 0.0,
-        whole: Sequence[int] = (),
+        watch: Watch | None = None,
     ) -> Turn | Failure:
         """Make the first `count` calls once. What is no graph is held for so many seconds.
 
         `before` is done when nothing of the child runs on a CPU any more, before the clock starts, `reveal` after that.
-        `outputs` are those of the calls whose numbers are in `whole` then.
+        `seen` and `outputs` are what was to be looked at then: without `watch` a few lines.
         """
         connection, device = self.child.connection, self.stage.device
         if (still := connection.stand_still(STOPPING)) is not None:
@@ -281,7 +300,8 @@ class GpuPerformer:
         if due and reply.places and not self._learns(part, reply.places, count):
             return connection.breach(IMPOSSIBLE_PLACE)
         pairs = list(zip(self._lies, due, strict=False))
-        looks = [_places_in(row, self.chance, device) for _, row in pairs]
+        watch = watch or Watch.drawn([row for _, row in pairs], random.SystemRandom(), device, ())
+        looks = watch.lines[: len(pairs)]
         seen = [self._gathered(lies, row, count, look) for (lies, row), look in zip(pairs, looks, strict=True)]
         settle(device)
         ended = time.perf_counter()
@@ -293,7 +313,8 @@ class GpuPerformer:
         if not all(map(torch.equal, seen, later)):
             text = "outputs of timed calls were not finished when it said that they were"
             return connection.failed(Reason.CLOCK, text)
-        self.outputs = [self._copied(lies, row, whole) for lies, row in pairs]
+        self.seen = [_elements_in(row, look, each) for (_, row), look, each in zip(pairs, looks, seen, strict=True)]
+        self.outputs = [self._copied(lies, row, watch.whole) for lies, row in pairs]
         claimed = (max(reply.nanoseconds[0], 1) * 1e-9 / count,) * count
         return Turn(claimed, ended - begun, None, 0.0, beside=(revealed - begun) + (ended - answered))
 
@@ -386,10 +407,12 @@ def _indices(begins: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
     return (begins[:, None] // LINE + places).view(-1)
 
 
-def _places_in(row: Row, chance: random.Random, device: torch.device) -> torch.Tensor:
-    """Numbers of a few lines of an output, drawn by lot: the last one too, as most kernels go from front to back."""
-    drawn = {chance.randrange(row.lines) for _ in range(LOOKS)} | {row.lines - 1}
-    return torch.tensor(sorted(drawn)).to(device)
+def _elements_in(row: Row, lines: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+    """What was seen as elements, one row for each call: the last of all lines may end later than the tensor."""
+    size = row.dtype.itemsize
+    beyond = row.lines * LINE // size - row.elements if int(lines[-1]) == row.lines - 1 else 0
+    flat = seen.contiguous().view(row.dtype)
+    return flat[:, : flat.shape[1] - beyond]
 
 
 def last_of(part: Part) -> Part:

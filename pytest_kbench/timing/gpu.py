@@ -17,19 +17,19 @@ import torch
 
 from ..record import Reason
 from ..sandbox.buffers import DeviceBuffer
-from ..sandbox.gpu_turns import GpuPerformer, GpuStage, Staged
+from ..sandbox.gpu_turns import GpuPerformer, GpuStage, Staged, Watch
 from ..sandbox.host import Failure, OutputSpec
 from ..sandbox.turns import Part, Turn
 from .arms import ArmFailed, Kept, sample_of
 from .fresh import Fresh
 from .paired import Block, Name
-from .witness import Lot, Wrong, alike, differing, too_many
+from .witness import KEPT, Lot, Wrong, alike, differing, too_many
 
 TURN = 8e-3  # seconds of calls in a turn: what it takes beside them varies by some 80 us, as measured
 MOST_CALLS = 2000
 SHARE = 0.1  # of a GPU's memory that a stage may take, where two calls do not take more
 WHOLE = 1 << 30  # bytes of calls of a turn that are compared whole
-MOST_OF_ONE = 64 << 20  # bytes of a call, from which on one alone is kept to be graded in full
+MOST_KEPT = 1 << 30  # bytes of calls that are kept to be graded in full, where one does not take more
 COMPARED = 1 << 26  # elements at once
 IDLE = 4.0  # times what is usual: what emptying the caches takes where somebody else uses the GPU
 IDLE_SLACK = 500e-6  # seconds
@@ -132,29 +132,33 @@ class GpuArms:
                 break
         self._flushes = {"baseline": [], "candidate": []}
 
-    def turn(self, name: Name, count: int, whole: Sequence[int] = ()) -> Turn:
-        """One turn with the values that are there; outputs of these calls are kept. Raises `ArmFailed`."""
+    def turn(self, name: Name, count: int, watch: Watch | None = None) -> Turn:
+        """One turn with the values that are there, and what is looked at. Raises `ArmFailed`."""
         if self.part == "backward":
             self._turn(name, "before", count)
-        return self._turn(name, self.part, count, whole)
+        return self._turn(name, self.part, count, watch)
 
-    def _turn(self, name: Name, part: Part, count: int, whole: Sequence[int] = ()) -> Turn:
+    def _turn(self, name: Name, part: Part, count: int, watch: Watch | None = None) -> Turn:
         performer = self.performers[name]
         clear = functools.partial(self._clear, name, performer, part)
         reveal = functools.partial(self._reveal, part)
-        made = performer.turn(part, self.seconds, clear, reveal, count, self._hold, whole)
+        made = performer.turn(part, self.seconds, clear, reveal, count, self._hold(count), watch)
         if isinstance(made, Failure):
             raise ArmFailed(name, made)
         return made
 
-    @property
-    def _hold(self) -> float:
-        """Seconds that queued calls wait to be let go: as long as issuing all may take, and the same for both arms."""
-        return 0.0 if self.captured else HELD * max(self.issuing.values(), default=0.0) * self.stage.count + SPARE
+    def _hold(self, count: int) -> float:
+        """Seconds that queued calls wait to be let go: as long as issuing so many may take, the same for both arms.
+
+        Streams that are not held may work then; so by the clock that is a part of what one call more takes.
+        """
+        return 0.0 if self.captured else HELD * max(self.issuing.values(), default=0.0) * count + SPARE
 
     def _clear(self, name: Name, performer: GpuPerformer, part: Part) -> None:
         """Poison and empty caches; how long the latter takes tells whether somebody else uses the GPU."""
         performer.poison(part)
+        if part != "backward":
+            self.stage.hide()
         self.stage.settle_cache()
         torch.cuda.synchronize(self.stage.device)
         begun = time.perf_counter()
@@ -221,16 +225,20 @@ class GpuArms:
 
     def _pair_of_turns(self, pair: Sequence[Name], length: int, turns: Mapping[Name, list[Turn]]) -> None:
         gave: dict[Name, list[torch.Tensor]] = {}
+        saw: dict[Name, list[torch.Tensor]] = {}
         made: dict[Name, Turn] = {}
         calls = self._drawn(length)
+        last: Part = "backward" if self.part == "backward" else "forward"
+        watch = Watch.drawn(self.stage.due(last), self.chance, self.stage.device, calls)
         for name in pair:
-            made[name] = self.turn(name, length, calls)
+            made[name] = self.turn(name, length, watch)
             if (written := self.stage.written(calls)) is not None:
                 raise ArmFailed(name, Failure(Reason.INPUTS_CHANGED, f"{written} was written"))
-            gave[name] = self.performers[name].outputs
+            gave[name], saw[name] = self.performers[name].outputs, self.performers[name].seen
         least = min(each.beside for each in made.values())  # what the grader's own work takes for either
         for name, turn in made.items():
             turns[name].append(replace(turn, wall=turn.wall - least))
+        self._compare(saw["baseline"], saw["candidate"], range(length))
         self._compare(gave["baseline"], gave["candidate"], calls)
         self._keep(gave["candidate"], calls)
         self._calls += length
@@ -258,7 +266,7 @@ class GpuArms:
         if not self.judged:
             return
         if self._lot is None:
-            self._lot = Lot(self.chance) if self.stage.bytes <= MOST_OF_ONE else Lot(self.chance, 1)
+            self._lot = Lot(self.chance, max(1, min(KEPT, MOST_KEPT // max(self.stage.bytes, 1))))
         for row, call in enumerate(calls):
             place = self._lot.place()
             if place is None:

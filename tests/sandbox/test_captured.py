@@ -23,6 +23,7 @@ def judged(*calls: tuple[dict[int, set[int]], set[int]]) -> bool:
         [({}, set()), ({1: set()}, {1}), ({}, {1}), ({2: {1}}, {2})],
         [({1: set(), 2: set()}, {1, 2}), ({3: {1, 2}, 4: {1, 2}, 5: {3, 4}}, {5})],  # two streams, joined
         [({1: set(), 2: {1}, 3: {1}, 4: {2, 3}}, {4}), ({5: {4}, 6: {3, 4}, 7: {5, 6}}, {7})],  # one of them again
+        [({1: set(), 2: {1}, 3: {2}}, {3}), ({4: {3}, 5: {2, 4}, 6: {4, 5}}, {6})],  # after a kernel of its own
     ],
 )
 def test_calls_that_wait_for_all_that_was_begun_are_apart(calls):

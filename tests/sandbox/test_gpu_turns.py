@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import types
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 
 from pytest_kbench.record import Reason
 from pytest_kbench.sandbox import gpu_turns, wire
-from pytest_kbench.sandbox.gpu_turns import GpuPerformer, GpuStage
+from pytest_kbench.sandbox.gpu_turns import GpuPerformer, GpuStage, Watch
 from pytest_kbench.sandbox.outcome import Failure, OutputSpec, ValueArgument
 from pytest_kbench.sandbox.turns import Calls, Spec
 from pytest_kbench.timing import gpu
@@ -76,7 +77,8 @@ def staged(count: int = 4) -> GpuStage:
 
 
 def turn(one: GpuPerformer, count: int) -> object:
-    return one.turn("forward", 1.0, lambda: None, one.stage.reveal, count, 0.0, range(count))
+    watch = Watch.drawn(one.stage.due("forward"), random.Random(0), CPU, range(count))
+    return one.turn("forward", 1.0, lambda: None, one.stage.reveal, count, 0.0, watch)
 
 
 def test_values_are_revealed_as_they_were_written_and_a_change_is_seen():

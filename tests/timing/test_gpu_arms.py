@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import types
 from dataclasses import replace
@@ -60,7 +61,7 @@ class Child:
     def poison(self, part: str) -> None:
         self.stage.poison(part)
 
-    def turn(self, part, seconds, before, reveal, count, hold=0.0, whole=()) -> Turn | Failure:
+    def turn(self, part, seconds, before, reveal, count, hold=0.0, watch=None) -> Turn | Failure:
         before()
         reveal()
         if self.failure is not None:
@@ -68,9 +69,10 @@ class Child:
         self.held.append(hold)
         self.counts.append(count)
         x = self.stage.buffer.data[: self.stage.count * 512].view(torch.float32).view(self.stage.count, 128)
-        self.outputs = [x[list(whole), :64] * self.factor]
+        self.outputs = [x[list(watch.whole) if watch else [], :64] * self.factor]
+        self.seen = [x[:count, :64] * self.factor]
         took = self.seconds * count
-        wall = took + 7e-4 + abs(self.chance.gauss(0.0, 1e-5))
+        wall = took + hold + 7e-4 + abs(self.chance.gauss(0.0, 1e-5))
         return Turn((self.seconds * self.claims,) * count, wall, None, 0.0, beside=1e-4)
 
 
@@ -137,7 +139,34 @@ def test_what_one_of_them_cannot_capture_is_queued_and_held_as_long_for_both():
     assert not arms.captured
     assert arms.clock == "CUDA events around queued calls"
     first, second = arms.performers.values()
-    assert {*first.held[2:]} == {*second.held[2:]} == {gpu.HELD * 1e-5 * 64 + gpu.SPARE}
+    expected = {gpu.HELD * 1e-5 * count + gpu.SPARE for count in (64, 16)}
+    assert {*first.held[2:]} == {*second.held[2:]} == expected
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(2e-5, "ambiguous"), (5e-4, "faster")])
+def test_who_is_queued_could_have_worked_while_the_others_were_held(seconds, word):
+    found = compared(arms_of(Child(1.5 * seconds), Child(seconds, captures=False), count=256))
+    assert found.speed == word
+    assert found.unseen == pytest.approx(gpu.HELD * 1e-5 / seconds, abs=0.05)
+
+
+def test_lines_of_calls_that_are_not_compared_whole_are_compared_too(monkeypatch):
+    monkeypatch.setattr(gpu, "WHOLE", 1)
+    arms = arms_of(Child(3e-5), Child(2e-5, factor=2.01))
+    arms.rehearse()
+    assert len(arms._drawn(64)) == 1
+    for performer in arms.performers.values():
+        performer.outputs = []
+    arms.performers["candidate"].turn = functools.partial(_right_where_whole, arms.performers["candidate"])
+    arms.warm_up()
+    arms.take(("baseline", "candidate", "candidate", "baseline"))
+    assert arms.first_wrong(()) is not None
+
+
+def _right_where_whole(child: Child, *given: object) -> Turn | Failure:
+    made = Child.turn(child, *given)
+    child.outputs = [each / child.factor * 2.0 for each in child.outputs]
+    return made
 
 
 def test_what_is_wrong_as_a_graph_is_queued():
@@ -153,7 +182,7 @@ def test_what_is_wrong_as_a_graph_is_queued():
 
 
 def test_an_output_that_is_not_the_baselines_is_found_whatever_the_call():
-    arms = arms_of(Child(3e-5), Child(2e-5, factor=2.001))
+    arms = arms_of(Child(3e-5), Child(2e-5, factor=2.01))
     compared(arms)
     wrong = arms.first_wrong(())
     assert (wrong.output, wrong.looked_at) == (0, 64)
