@@ -104,10 +104,11 @@ def main() -> None:
     device = "cuda:0" if on_gpu else "cpu"
     with tempfile.TemporaryDirectory() as folder, Sandbox(threads=None if on_gpu else 1) as sandbox:
         keeper = GpuTimekeeper(sandbox, Store(None), device=device) if on_gpu else Timekeeper(sandbox, Store(None))
+        fixed = 0.0 if on_gpu else call_alone(keeper, Path(folder))
         for ratio in (0, *given.ratios):
             for size in given.sizes:
                 trials = math.ceil(given.identical / len(given.sizes)) if ratio == 0 else given.trials
-                pair = gpu_pair(Path(folder), size, ratio) if on_gpu else cpu_pair(Path(folder), size, ratio)
+                pair = gpu_pair(Path(folder), size, ratio) if on_gpu else cpu_pair(Path(folder), size, ratio, fixed)
                 found = list(ours(keeper, pair, trials))
                 show(size, ratio, "paired turns", found)
                 if ratio in (0, 5) and given.others:
@@ -119,26 +120,46 @@ def main() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two task files, and how much longer a call of the second takes: in proportion, and in seconds."""
+    """Two task files, and how much longer a call of the second takes: in proportion, and in seconds.
+
+    `fixed` seconds of a call are the same for both.
+    """
 
     first: Path
     second: Path
     factor: float = 1.0
     added: float = 0.0
+    fixed: float = 0.0
 
     def truth(self, seconds: float) -> float:
         """The true log-ratio, where a call of the first takes so long."""
-        return -math.log(self.factor + self.added / seconds)
+        return -math.log(1.0 + (self.factor - 1.0) * max(0.0, 1.0 - self.fixed / seconds) + self.added / seconds)
 
 
-def cpu_pair(folder: Path, size: int, percent: int) -> Pair:
+def call_alone(keeper: Timekeeper, folder: Path) -> float:
+    """Seconds of a call that does one row: what both of a pair spend beside their rows."""
+    file = folder / "one_row.py"
+    file.write_text(SOURCE.format(rows=1, all=1, columns=COLUMNS))
+    task = load(file)[0]
+    program = Program("reference", file, ("rows",), device=keeper.device)
+    first, second = (keeper.several(program, Limits(), SETTINGS.build_timeout) for _ in range(2))
+    assert not isinstance(first, Failure), first
+    assert not isinstance(second, Failure), second
+    with keeper.staged(task, call_of(task), SETTINGS, first, second) as arms:
+        blocks = keeper.compared(arms, SETTINGS.budget).blocks
+    for each in (*first, *second):
+        each.close()
+    return statistics.median(each.baseline.least for each in blocks)
+
+
+def cpu_pair(folder: Path, size: int, percent: int, fixed: float) -> Pair:
     """Tasks whose references do rows, the second one so many per cent more."""
-    rows, files = SIZES[size], []
+    rows, files, many = SIZES[size], [], 0
     for each in (0, percent):
         files.append(folder / f"rows_{size}_{each}.py")
         many = round(rows * (1 + each / 100))
         files[-1].write_text(SOURCE.format(rows=many, all=math.ceil(rows * 1.2), columns=COLUMNS))
-    return Pair(files[0], files[1], 1 + percent / 100)
+    return Pair(files[0], files[1], many / rows, fixed=fixed)
 
 
 def gpu_pair(folder: Path, size: int, percent: int) -> Pair:
@@ -196,7 +217,7 @@ def call_of(task: Task) -> Call:
 def trial(pair: Pair, paired: Paired, seconds: float) -> Trial | None:
     """What is kept of a comparison."""
     found = paired.interval
-    truth = pair.truth(statistics.median(each.baseline.mean for each in paired.blocks))
+    truth = pair.truth(statistics.median(each.baseline.least for each in paired.blocks))
     return (
         None
         if found is None
