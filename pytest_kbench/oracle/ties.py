@@ -63,11 +63,11 @@ class Contested(Double):
         before = args[0].clone() if name == "relu" else None
         terms = self._terms(name, args)
         result = func(*args, **kwargs)
-        if terms:
-            self._summed[result.data_ptr()] = result, terms
         if before is not None:
             self._closed[result.data_ptr()] = result, before
-            self._summed[before.data_ptr()] = before, terms
+        for each in (result, before) if terms else ():
+            if each is not None:
+                self._summed[each.data_ptr()] = each, terms
         if name in ("amax", "amin"):
             self._reduced[args[0].data_ptr()] = args[0], tuple(args[1]) if len(args) > 1 else ()
         return result

@@ -115,6 +115,24 @@ def test_what_takes_two_thirds_of_the_time_is_faster_and_its_outputs_are_kept():
     assert torch.equal(kept.given[0] * 2, kept.outputs[0])
 
 
+def test_values_of_the_turn_before_are_not_there_when_the_clock_starts():
+    seen = []
+
+    class Looking(Child):
+        def turn(self, part, seconds, before, reveal, *rest) -> Turn | Failure:
+            def hidden() -> None:
+                before()
+                seen.append(self.stage.written(range(self.stage.count)))
+
+            return super().turn(part, seconds, hidden, reveal, *rest)
+
+    arms = arms_of(Child(3e-5), Looking(3e-5), count=8)
+    arms.rehearse()
+    arms.take(("baseline", "candidate", "candidate", "baseline"))
+    assert seen
+    assert all(each == "x" for each in seen)
+
+
 def test_who_claims_half_of_what_it_takes_is_convicted():
     found = compared(arms_of(Child(3e-5), Child(3e-5, claims=0.5), count=256))
     assert found.proven > 0.5
