@@ -256,3 +256,18 @@ def test_descriptors_do_not_pile_up(start: Start) -> None:
         behave("add_one")
         behave.child.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("kind", [dict(compiler="", gpu=False), dict(compiler="", gpu=True), dict()])
+def test_a_compiler_for_the_cpu_sees_no_gpu_as_looking_for_one_starts_threads(monkeypatch, kind):
+    environment = {}
+
+    def started(command: object, **how: object) -> None:
+        environment.update(how["env"])
+        raise OSError("that is all")
+
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setattr(host.subprocess, "Popen", started)
+    with pytest.raises(SandboxError, match="that is all"):
+        host._Zygote(None, host._Kind(**kind))
+    assert environment["CUDA_VISIBLE_DEVICES"] == ("" if kind.get("gpu") is False else "1")
